@@ -1,0 +1,1 @@
+"""Plans to source text: kernels from templates, one unit a program."""

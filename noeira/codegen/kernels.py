@@ -1,0 +1,140 @@
+"""C text of one call's kernel: picks the template of the node's anchor, builds what it sees, and renders it."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noeira.codegen.c import CTarget, gemm_cut, gemm_of, rows_and_columns
+from noeira.codegen.layout import laid_out
+from noeira.codegen.loops import Function, Grid, Staged
+from noeira.codegen.lower import Body, Lowered, body_of, needed
+from noeira.codegen.prelude import identifiers
+from noeira.codegen.view import Elementwise, Kernel, Operand
+from noeira.ir.plan import Call
+from noeira.ir.scalar import c_literal, var
+from noeira.ir.types import DTYPE_BYTES
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
+    """The C functions of a call, one a stage (see `function_names`), for the prelude of the target's ISA.
+
+    The text depends on the kernel and the symbol alone: operands have positional names, shapes are constants.
+    """
+    body = body_of(call.node)
+    template = _environment().get_template(f"{body.template}.c.j2")
+    return laid_out(template.render(k=kernel_view(call, body, target, symbol)))
+
+
+def function_names(call: Call, symbol: str) -> tuple[str, ...]:
+    """The functions of a call in order: the symbol itself, or one for each of several stages."""
+    stages = call.choice.stages
+    return (symbol,) if len(stages) == 1 else tuple(f"{symbol}_{stage.name}" for stage in stages)
+
+
+def kernel_view(call: Call, body: Body, target: CTarget, symbol: str) -> Kernel:
+    """What the template sees of a call."""
+    node = call.node
+
+    def operands(letter: str) -> tuple[Operand, ...]:
+        values = node.inputs if letter == "a" else node.outputs
+        return tuple(
+            Operand(f"{letter}{i}", target.ctype(v.type.dtype), v.type.dtype, v.type.shape, v.type.size)
+            for i, v in enumerate(values)
+        )
+
+    inputs, outputs = operands("a"), operands("y")
+    names = function_names(call, symbol)
+    stages = zip(names, call.choice.stages, strict=True)
+    choice: Any = Staged(tuple(Function(name, dict(stage.options)) for name, stage in stages))
+    head = tail = Elementwise("")
+    attrs = (body.anchor or node).attrs
+    if body.anchor is None:
+        head = map_code(body)
+        anchor: Any = map_grid(body, head, target, inputs)
+    elif body.template == "gemm":
+        anchor, tail = gemm_of(body), tail_code(body)
+        choice = gemm_cut(anchor, call.choice.stages[0], outputs[0].dtype, target.isa)
+    else:
+        rows, columns = rows_and_columns(body.anchor.inputs[0].type)
+        result = ""
+        if body.anchor.op.kind == "column":
+            head, result = column_code(body)
+        dtype = body.anchor.inputs[0].type.dtype
+        anchor = grid(dtype, target, rows, columns, inputs, result)
+    return Kernel(symbol, inputs, outputs, attrs, head, tail, anchor, choice)
+
+
+def grid(
+    dtype: str,
+    target: CTarget,
+    rows: int,
+    columns: int,
+    inputs: tuple[Operand, ...],
+    result: str = "",
+) -> Grid:
+    """Rows and columns of a dtype, as the target takes them."""
+    lanes = target.isa.lanes(dtype)
+    return Grid(dtype, target.ctype(dtype), DTYPE_BYTES[dtype], lanes, rows, columns, inputs, result)
+
+
+def map_code(body: Body) -> Elementwise:
+    """The code of a chain of element-wise ops."""
+    node = body.node
+    lowered = Lowered(node, node.outputs[0].type.dtype, body.shape)
+    for part in needed(body.head, {v.name for v in node.outputs}):
+        lowered.compute(part)
+    return lowered.code()
+
+
+def map_grid(body: Body, code: Elementwise, target: CTarget, inputs: tuple[Operand, ...]) -> Grid:
+    """One row of all elements, or rows as long as the shortest operand that is repeated."""
+    size = math.prod(body.shape)
+    sizes = {operand.id: operand.size for operand in inputs}
+    columns = min((sizes[load.source] for load in code.loads if load.access == "row"), default=size)
+    return grid(code.dtype, target, size // columns, columns, inputs)
+
+
+def column_code(body: Body) -> tuple[Elementwise, str]:
+    """The code before a column sum, and the C name of what is summed."""
+    assert body.anchor is not None
+    node, summed = body.node, body.anchor.inputs[0]
+    lowered = Lowered(node, summed.type.dtype, summed.type.shape)
+    for part in needed(body.head, {v.name for v in node.outputs} | {summed.name}):
+        lowered.compute(part)
+    result = lowered.operand(body.anchor, 0)
+    return lowered.code(), result
+
+
+def tail_code(body: Body) -> Elementwise:
+    """The code after a contraction, which hands in its sums as `r0`; a bias is added first."""
+    assert body.anchor is not None
+    node, product = body.node, body.anchor.outputs[0]
+    lowered = Lowered(node, product.type.dtype, product.type.shape, {product.name: "r0"})
+    if len(body.anchor.inputs) > 2:
+        bias = lowered.operand(body.anchor, 2)
+        lowered.assign(product, var("product") + var("bias"), {"product": "r0", "bias": bias})
+    for part in needed(body.tail, {v.name for v in node.outputs}):
+        lowered.compute(part)
+    return lowered.code()
+
+
+@lru_cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["identifiers"] = identifiers
+    environment.filters["literal"] = c_literal
+    return environment

@@ -1,0 +1,102 @@
+"""What the templates of C kernels see of their loops: the elements they run over, and the functions they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from noeira.codegen.view import Load, Operand
+
+# Threads share arrays by whole cache lines.
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Function:
+    """One C function of a kernel: its name, and the target's options for this stage."""
+
+    name: str
+    options: dict[str, Any]
+
+    @property
+    def split(self) -> bool:
+        """Whether threads share the work; else thread 0 does it."""
+        return self.options.get("split", False)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The functions of a kernel in order, with a barrier between them."""
+
+    functions: tuple[Function, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`rows` x `columns` elements of one dtype, row major, taken a vector of `lanes` at a time.
+
+    Element-wise code over more rows than one finds `row`, `column` and `index` in scope, over one row only `index`.
+    `result` is the C name of the value that an anchor takes from it.
+    """
+
+    dtype: str
+    ctype: str
+    bytes: int
+    lanes: int
+    rows: int
+    columns: int
+    inputs: tuple[Operand, ...] = ()
+    result: str = ""
+
+    @property
+    def size(self) -> int:
+        """Elements in all."""
+        return self.rows * self.columns
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that cover a row."""
+        return -(-self.columns // self.lanes)
+
+    @property
+    def part(self) -> int:
+        """Elements of a row beyond its full vectors."""
+        return self.columns % self.lanes
+
+    @property
+    def full(self) -> int:
+        """Elements of a row in full vectors."""
+        return self.columns - self.part
+
+    @property
+    def line(self) -> int:
+        """Elements in a cache line: at least a vector."""
+        return max(LINE_BYTES // self.bytes, self.lanes)
+
+    @property
+    def lines(self) -> int:
+        """Cache lines that cover a row."""
+        return -(-self.columns // self.line)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of as many rows as a vector has lanes."""
+        return -(-self.rows // self.lanes)
+
+    @property
+    def lane_numbers(self) -> str:
+        """C text for the vector 0, 1, 2, …"""
+        return f"({self.dtype}v){{{', '.join(map(str, range(self.lanes)))}}}"
+
+    def place(self, load: Load) -> str:
+        """C text for the address of a load at the present row and column.
+
+        A `row` operand serves each run of as many rows as it has.
+        """
+        if load.access == "full":
+            return f"{load.source} + index"
+        operand = next(operand for operand in self.inputs if operand.id == load.source)
+        rows = operand.size // self.columns
+        if rows == 1:
+            return f"{load.source} + column"
+        return f"{load.source} + row % {rows} * {self.columns} + column"

@@ -1,0 +1,116 @@
+"""The vector prelude of a C unit: the types and functions that its kernels call, and no others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira.codegen.target import ISA
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2")
+LIBM_MATHS = ("maths_libm.c.j2",)
+
+
+@dataclass(frozen=True)
+class Element:
+    """The C names of a dtype: `suffix` ends its libm functions and literals, `x86` its intrinsics."""
+
+    dtype: str
+    ctype: str
+    bits: int
+    suffix: str
+    x86: str
+
+
+ELEMENTS = (
+    Element("f32", "float", 32, suffix="f", x86="ps"),
+    Element("f64", "double", 64, suffix="", x86="pd"),
+)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A piece of the prelude between blank lines: the names it defines, all in its code, its text.
+
+    `dtype` is set for the basics of a dtype, which are all but its maths.
+    """
+
+    defines: frozenset[str]
+    mentions: frozenset[str]
+    text: str
+    dtype: str | None
+
+
+def prelude(isa: ISA, used: frozenset[str]) -> str:
+    """The definitions of the names in `used`, and what those need in turn, as C text for `isa`.
+
+    `used` may hold any identifiers, for instance all of a unit's (`identifiers(text)`): those that
+    the prelude does not define are ignored. A dtype, `f32` or `f64`, stands for all its basics.
+    """
+    definitions = _definitions(isa)
+    owner = {name: item for item in definitions for name in item.defines}
+    wanted: set[Definition] = {item for item in definitions if item.dtype in used}
+    pending = [owner[name] for name in used if name in owner] + list(wanted)
+    while pending:
+        item = pending.pop()
+        wanted.add(item)
+        needed = {owner[name] for name in item.mentions if name in owner}
+        pending.extend(needed - wanted)
+    header = _render("vector_head.c.j2", isa=isa)
+    return "\n".join([header, *(item.text for item in definitions if item in wanted)])
+
+
+def identifiers(text: str) -> frozenset[str]:
+    """Every identifier of a C text outside its comments."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    return frozenset(re.findall(r"[A-Za-z_]\w*", code))
+
+
+@lru_cache
+def _definitions(isa: ISA) -> tuple[Definition, ...]:
+    """All definitions for `isa`, each after those it needs."""
+    found: list[Definition] = []
+    for element in ELEMENTS:
+        names: dict[str, object] = {"isa": isa, "element": element, "t": element.dtype}
+        names["lanes"] = isa.lanes(element.dtype)
+        found += _pieces("vector.c.j2", element.dtype, **names)
+        own_maths = element.dtype == "f32" and isa.fma
+        for template in OWN_MATHS if own_maths else LIBM_MATHS:
+            found += _pieces(template, None, **names)
+    return tuple(found)
+
+
+def _pieces(template: str, dtype: str | None, **names: object) -> list[Definition]:
+    """The definitions of one rendered template."""
+    pieces = re.split(r"\n{2,}", _render(template, **names).strip("\n"))
+    return [_definition(piece + "\n", dtype) for piece in pieces]
+
+
+def _definition(text: str, dtype: str | None) -> Definition:
+    functions = re.findall(r"^INLINE [\w ]+?\*?(\w+)\(", text, flags=re.MULTILINE)
+    types = re.findall(r"^typedef .*? (\w+)(?: __attribute__.*)?;$", text, flags=re.MULTILINE)
+    macros = re.findall(r"^#define (\w+)", text, flags=re.MULTILINE)
+    return Definition(frozenset(functions + types + macros), identifiers(text), text, dtype)
+
+
+@lru_cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _render(template: str, **names: object) -> str:
+    return _environment().get_template(template).render(**names)

@@ -1,0 +1,147 @@
+"""Plans to one translation unit: prelude, kernels under the IR lines they serve, one entry a plan.
+
+Kernels are shared by their text: two calls whose kernels differ in nothing but their name are one function. Every
+kernel stands under the graph lines it serves, with where they come from and what they cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from noeira.codegen.environment import template
+from noeira.codegen.interface import entry_symbol, io_names
+from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.prelude import identifiers, prelude
+from noeira.codegen.source import Source
+from noeira.ir.graph import Value
+from noeira.ir.op import node_cost
+from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
+from noeira.ir.text import node_lines
+
+if TYPE_CHECKING:
+    from noeira.codegen.c import CTarget
+
+# Stands for a kernel's name while its text is compared with that of others.
+SYMBOL = "KERNEL"
+SMALL = 80
+
+
+@dataclass
+class Shared:
+    """A kernel, and the calls it serves."""
+
+    symbol: str
+    text: str
+    calls: list[tuple[Plan, Call]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CallView:
+    """One call in an entry: the functions of its stages, their arguments, what it makes."""
+
+    comment: str
+    functions: tuple[str, ...]
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EntryView:
+    """The exported function of a plan."""
+
+    symbol: str
+    plan: Plan
+    table: tuple[str, ...]
+    calls: tuple[CallView, ...]
+    bad: int | None
+
+
+@dataclass(frozen=True)
+class KernelView:
+    """A kernel in the unit: the comment above it, and its text."""
+
+    comment: tuple[str, ...]
+    text: str
+
+
+def render(name: str, plans: Sequence[Plan], target: CTarget) -> Source:
+    """The C unit of a program's plans."""
+    kernels = shared_kernels(plans, target)
+    symbols = {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
+    literals = dict[str, str]()
+    entries = tuple(entry_view(plan, symbols, literals, target) for plan in plans)
+    body = "\n".join(kernel.text for kernel in kernels)
+    text = template("unit.c.j2").render(
+        name=name,
+        target=target.name,
+        prelude=prelude(target.isa, identifiers(body)),
+        literals=[(symbol, *text.split(" ", 1)) for text, symbol in literals.items()],
+        kernels=[KernelView(tuple(comment(kernel)), kernel.text) for kernel in kernels],
+        entries=entries,
+        plan_lines=plan_strings(plans),
+    )
+    return Source("c", name, text, "".join(map(str, plans)))
+
+
+def shared_kernels(plans: Sequence[Plan], target: CTarget) -> list[Shared]:
+    """Every distinct kernel, named `k03_linear_relu` in order of first use."""
+    found: dict[str, Shared] = {}
+    for plan in plans:
+        for call in plan.calls:
+            text = kernel_text(call, target, SYMBOL)
+            if text not in found:
+                parts = "_".join(re.sub(r"\W", "_", part.op.name) for part in call.node.parts)
+                symbol = f"k{len(found):02}_{parts}"[:SMALL]
+                found[text] = Shared(symbol, re.sub(rf"\b{SYMBOL}(?=\b|_)", symbol, text))
+            found[text].calls.append((plan, call))
+    return list(found.values())
+
+
+def comment(kernel: Shared) -> list[str]:
+    """The graph lines that a kernel serves, each once, and their cost."""
+    lines = dict.fromkeys(
+        line for plan, call in kernel.calls for line in (f"@{plan.name}", *node_lines(call.node, "  "))
+    )
+    cost = node_cost(kernel.calls[0][1].node)
+    moved = f"{cost.bytes_read:,} bytes read, {cost.bytes_written:,} written"
+    return [*lines, f"{cost.flops:,} FLOPs, {moved}"]
+
+
+def entry_view(
+    plan: Plan, symbols: dict[int, str], literals: dict[str, str], target: CTarget
+) -> EntryView:
+    """The exported function of a plan."""
+    table = io_names(plan)
+    slots = {name: index for index, name in enumerate(table)}
+
+    def address(value: Value, written: bool) -> str:
+        place = plan.place[value.name]
+        ctype = target.ctype(value.type.dtype)
+        const = "" if written else "const "
+        if place.kind == LITERAL:
+            symbol = literals.setdefault(f"{ctype} {place.owner}", f"literal_{len(literals)}")
+            return symbol
+        root = "arena" if place.kind == ARENA else f"(char *)io[{slots[place.root]}]"
+        return f"({const}{ctype} *)({root} + {place.offset})"
+
+    calls = tuple(
+        CallView(
+            f"{', '.join(map(str, call.node.outputs))}",
+            function_names(call, symbols[id(call)]),
+            (
+                f"arena + {call.workspace}" if call.choice.workspace else "NULL",
+                *(address(v, False) for v in call.node.inputs),
+                *(address(v, True) for v in call.node.outputs),
+            ),
+        )
+        for call in plan.calls
+    )
+    return EntryView(entry_symbol(plan.name), plan, table, calls, slots.get(f"{STATE} bad"))
+
+
+def plan_strings(plans: Sequence[Plan]) -> list[str]:
+    """The text of the plans as C string literals, a line each."""
+    text = "".join(map(str, plans))
+    return ['"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"' for line in text.splitlines()]

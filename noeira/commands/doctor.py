@@ -1,0 +1,189 @@
+"""`noeira doctor`: what this machine has of what noeira needs, and how to get the rest."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import noeira
+from noeira import config
+from noeira.commands.cache import count, megabytes
+from noeira.errors import NoeiraError
+from noeira.runtime.cache import Cache
+
+NEEDED = ("numpy", "jinja2", "networkx", "filelock", "platformdirs", "rich")
+OPTIONAL = {
+    "pycuda": "target cuda: pip install 'noeira[cuda]'",
+    "pooch": "downloading data sets: pip install 'noeira[data]'",
+    "matplotlib": "plots: pip install 'noeira[viz]'",
+    "ziglang": "a C compiler without root: pip install ziglang",
+}
+CHECK_TEXT = """\
+int noeira_doctor(int x);
+int noeira_doctor(int x) { return 6 * x; }
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the table. `missing` is no fault, `broken` is; `advice` says what to do."""
+
+    state: Literal["ok", "missing", "broken"]
+    name: str
+    text: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        mark = {"ok": "ok", "missing": "--", "broken": "!!"}[self.state]
+        indent = "\n" + " " * 18
+        lines = [f"{mark}  {self.name:14}{self.text}".rstrip().replace("\n", indent)]
+        if self.advice:
+            lines.append(indent[1:] + self.advice.replace("\n", indent))
+        return "\n".join(lines)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`noeira doctor` takes no arguments."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the table; 0 if programs can be built and run, by the reference at least, else 1."""
+    broken = False
+    for finding in findings():
+        print(finding, flush=True)
+        broken |= finding.state == "broken"
+    return 1 if broken else 0
+
+
+def findings() -> Iterator[Finding]:
+    """Everything that is looked at, in order; never raises."""
+    yield Finding("ok", "Python", f"{platform.python_version()}  {sys.executable}")
+    yield Finding("ok", "noeira", f"{noeira.__version__}  {Path(noeira.__file__).parent}")
+    first = [*packages(), *wrong_settings()]
+    yield from first
+    if any(finding.state == "broken" for finding in first):
+        # The other checks need the packages and read the settings.
+        return
+    yield from compilers()
+    yield cache_folder()
+    yield threads()
+    yield mnist()
+    yield from optional_packages()
+
+
+def packages() -> Iterator[Finding]:
+    """The packages without which nothing works."""
+    for name in NEEDED:
+        version = installed(name)
+        if version is None:
+            yield Finding("broken", name, "not installed", f"pip install {name}")
+        else:
+            yield Finding("ok", name, version)
+
+
+def optional_packages() -> Iterator[Finding]:
+    """The packages that add something."""
+    for name, advice in OPTIONAL.items():
+        version = installed(name)
+        if version is None:
+            yield Finding("missing", name, "not installed", advice)
+        else:
+            yield Finding("ok", name, version)
+
+
+def installed(name: str) -> str | None:
+    """The version of a package, found without importing it; None if it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def wrong_settings() -> Iterator[Finding]:
+    """The NOEIRA_* variables that cannot be read."""
+    for setting in config.SETTINGS:
+        try:
+            setting.read()
+        except NoeiraError as error:
+            yield Finding("broken", "setting", str(error))
+
+
+def compilers() -> Iterator[Finding]:
+    """The C compiler, and whether what it builds can be loaded and called."""
+    from noeira.codegen.source import Source
+    from noeira.runtime.build import build_library, load
+    from noeira.runtime.toolchain import ADVICE, find_compiler
+
+    try:
+        compiler = find_compiler()
+    except NoeiraError as error:
+        yield Finding("broken", "C compiler", str(error))
+        return
+    if compiler is None:
+        without = "none: programs run by the reference, which is slow"
+        yield Finding("missing", "C compiler", without, ADVICE)
+        return
+    yield Finding("ok", "C compiler", f"{' '.join(compiler.command)}  {compiler.version}")
+    yield Finding("ok", "vectors", f"{compiler.isa.name}, {compiler.isa.vector_bytes} bytes")
+    if compiler.openmp:
+        yield Finding("ok", "OpenMP", "yes")
+    else:
+        advice = "Debian, Ubuntu: gcc has it; with clang: apt install libomp-dev"
+        yield Finding("missing", "OpenMP", "no: programs run on one thread", advice)
+    with tempfile.TemporaryDirectory(prefix="noeira-", ignore_cleanup_errors=True) as folder:
+        try:
+            source = Source("c", "doctor", CHECK_TEXT, "")
+            answer = load(build_library(source, compiler, Cache(folder))).noeira_doctor(7)
+        except NoeiraError as error:
+            yield Finding("broken", "a program", str(error))
+            return
+    if answer == 42:
+        yield Finding("ok", "a program", "built, loaded and called")
+    else:
+        yield Finding("broken", "a program", f"built and called, but gave {answer}, not 42")
+
+
+def cache_folder() -> Finding:
+    """Where built programs are kept."""
+    stats = Cache().stats()
+    text = f"{stats.folder}  {count(stats.entries, 'program')}, {megabytes(stats.bytes)}"
+    if stats.writable:
+        return Finding("ok", "cache", text)
+    advice = "programs are built anew in every process; NOEIRA_CACHE names another folder"
+    return Finding("missing", "cache", f"{text}, cannot be written", advice)
+
+
+def threads() -> Finding:
+    """How many threads a program uses."""
+    from noeira.runtime.entry_point import thread_count
+
+    chosen = config.THREADS.read()
+    return Finding("ok", "threads", f"{thread_count()}" + ("" if chosen is None else "  (chosen)"))
+
+
+def mnist() -> Finding:
+    """Whether the MNIST files are here; downloads nothing."""
+    from noeira.nn.datasets.mnist import FILES, SHIPPED
+    from noeira.runtime.cache import user_folder
+
+    chosen = config.DATA.read()
+    given = [] if chosen is None else [chosen.expanduser().absolute()]
+    places = [folder / FILES.folder for folder in [*given, user_folder()]]
+    for folder in places:
+        if not FILES.missing(folder):
+            return Finding("ok", "MNIST", str(folder))
+    instead = "; the 5,000 images shipped with noeira serve" if SHIPPED.is_file() else ""
+    advice = (
+        f"Looked in {' and '.join(map(str, places))}.\n"
+        "It is downloaded at first use (pip install 'noeira[data]'), or NOEIRA_DATA names\n"
+        f"a folder that has, in {FILES.folder}/,\n"
+        + "\n".join(f"  {name}.gz" for name in FILES.md5)
+    )
+    return Finding("missing", "MNIST", f"not here{instead}", advice)

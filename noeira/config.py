@@ -1,0 +1,73 @@
+"""Every NOEIRA_* setting, read from the environment at the moment it is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from noeira.errors import NoeiraError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One environment variable: `read()` gives its value, converted, or its default."""
+
+    name: str
+    default: T
+    convert: Callable[[str], T]
+    doc: str
+
+    def read(self) -> T:
+        """The value now. Raises NoeiraError if the text cannot be converted."""
+        text = os.environ.get(self.name, "").strip()
+        if not text:
+            return self.default
+        try:
+            return self.convert(text)
+        except ValueError as error:
+            raise NoeiraError(f"{self.name}={text}: {error}. {self.doc}") from None
+
+
+def switch(text: str) -> bool:
+    """`1`, `true`, `yes`, `on` or their opposites."""
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise ValueError("expected a whole number of at least 1")
+    return value
+
+
+THREADS: Setting[int | None] = Setting(
+    "NOEIRA_THREADS", None, positive, "Threads a program uses; default: the processors it may run on."
+)
+CACHE: Setting[Path | None] = Setting(
+    "NOEIRA_CACHE", None, Path, "Folder of built programs; default: the user's cache folder."
+)
+CACHE_MEGABYTES: Setting[int] = Setting(
+    "NOEIRA_CACHE_MEGABYTES", 512, positive, "The cache is kept under this size; the entries used longest ago go first."
+)
+DATA: Setting[Path | None] = Setting(
+    "NOEIRA_DATA", None, Path, "Folder with one folder a data set (`mnist/`, …), looked at first."
+)
+OFFLINE: Setting[bool] = Setting("NOEIRA_OFFLINE", False, switch, "1: never download anything.")
+DUMP: Setting[Path | None] = Setting(
+    "NOEIRA_DUMP", None, Path, "Folder that receives every stage of every compile, numbered."
+)
+CC: Setting[str | None] = Setting("CC", None, str, "The C compiler to use, with its arguments.")
+EDITED: Setting[bool] = Setting(
+    "NOEIRA_EDITED", False, switch, "1: a cached source that was edited by hand is built and run in place of the generated one."
+)
+SETTINGS: tuple[Setting, ...] = (THREADS, CACHE, CACHE_MEGABYTES, DATA, OFFLINE, DUMP, CC, EDITED)

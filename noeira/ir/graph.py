@@ -1,0 +1,319 @@
+"""What a program is: values, nodes, states and the graph they make, all frozen, and the builder that emits nodes.
+
+A `ComputeGraph` is named SSA in topological order, and graph order is launch order. States are memory that outlives a
+step: a graph reads their value at its start, and `updates` give their value at its end. Every node says where it comes
+from (`origin`) and which fused type asked for it (`group`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from noeira.ir.types import Layout, TensorType
+
+if TYPE_CHECKING:
+    from noeira.ir.op import Op
+
+# What vjp emits for a node of group `0` is stamped `0~`; what recompute copies of it, `0^`.
+ADJOINT, RECOMPUTED = "~", "^"
+# The path of the network itself, where a group or an origin needs a name for it.
+ROOT = "net"
+
+
+@dataclass(frozen=True)
+class Value:
+    """A named tensor of a graph, defined once."""
+
+    name: str
+    type: TensorType
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True)
+class Attrs:
+    """The attributes of a node; each op that has some derives its own frozen class."""
+
+
+def attr_items(attrs: Attrs) -> list[tuple[str, Any]]:
+    """The attributes that differ from their defaults, in the order of declaration."""
+    pairs = [(f, getattr(attrs, f.name)) for f in fields(attrs)]
+    return [(f.name, value) for f, value in pairs if value != f.default]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Why a node exists: the path of the module it serves, that module's type, and the pass that emitted it."""
+
+    path: str
+    type: str
+    by: str
+
+    def __str__(self) -> str:
+        return f"from {self.path}: {self.type} by {self.by}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation; a fused node carries the plain nodes it is made of as its body."""
+
+    op: Op
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Attrs
+    origin: Origin
+    group: str = ""
+    body: tuple[Node, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The plain nodes: the body of a fused node, or the node itself."""
+        return self.body or (self,)
+
+    def __str__(self) -> str:
+        from noeira.ir.text import node_lines
+
+        return "\n".join(node_lines(self))
+
+
+@dataclass(frozen=True)
+class Input:
+    """What the caller gives at each call; an index input is below `limit`."""
+
+    value: Value
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """Memory that outlives a step.
+
+    `members`: the parts that the layout names are values of their own, under the names of the layout.
+    `initial`: how its elements begin, as texts of distributions: one for each member, or a single one.
+    """
+
+    value: Value
+    members: tuple[Value, ...] = ()
+    initial: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """A fused module: its path, and the type that asked for the fusion as the user writes it."""
+
+    path: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """At the end of the step the state's value is `new`."""
+
+    state: Value
+    new: Value
+
+
+@dataclass(frozen=True)
+class ComputeGraph:
+    """A program: inputs and states to outputs and updates."""
+
+    name: str
+    layouts: tuple[Layout, ...]
+    inputs: tuple[Input, ...]
+    states: tuple[State, ...]
+    groups: tuple[Group, ...]
+    nodes: tuple[Node, ...]
+    updates: tuple[Update, ...]
+    outputs: tuple[Value, ...]
+
+    def given(self) -> Iterator[Value]:
+        """Every value that exists before the first node runs."""
+        yield from (i.value for i in self.inputs)
+        for state in self.states:
+            yield state.value
+            yield from state.members
+
+    def results(self) -> Iterator[Value]:
+        """Every value that is read after the last node has run."""
+        yield from self.outputs
+        yield from (u.new for u in self.updates)
+
+    def values(self) -> Iterator[Value]:
+        """Every value, in order of definition; those inside fused bodies that nothing outside reads are left out."""
+        yield from self.given()
+        for node in self.nodes:
+            yield from node.outputs
+
+    def launching(self) -> tuple[Node, ...]:
+        """The nodes that are calls when the program runs; views are not."""
+        return tuple(n for n in self.nodes if n.op.launches)
+
+    def state(self, name: str) -> State:
+        """The state called `name`; KeyError if there is none."""
+        for state in self.states:
+            if state.value.name == name:
+                return state
+        raise KeyError(name)
+
+    def layout(self, name: str) -> Layout:
+        """The layout called `name`; KeyError if there is none."""
+        for layout in self.layouts:
+            if layout.name == name:
+                return layout
+        raise KeyError(name)
+
+    def group_of(self, stamp: str) -> Group:
+        """The fused module behind a stamp such as `0`, `0~` or `0^`; KeyError if no type asked for it."""
+        path = stamp.rstrip(ADJOINT + RECOMPUTED)
+        for group in self.groups:
+            if group.path == path:
+                return group
+        raise KeyError(path)
+
+    def same_as(self, other: ComputeGraph) -> bool:
+        """Equality up to the names of values, of the graph, and of origins."""
+        return canonical(self) == canonical(other)
+
+    def __str__(self) -> str:
+        from noeira.ir.text import graph_text
+
+        return graph_text(self)
+
+
+def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
+    """The graph with values numbered in order of definition and origins dropped; `groups=False` erases groups too."""
+    names: dict[str, str] = {}
+
+    def value(v: Value) -> Value:
+        return replace(v, name=names.setdefault(v.name, str(len(names))))
+
+    def node(n: Node) -> Node:
+        return Node(
+            n.op,
+            tuple(map(value, n.inputs)),
+            tuple(map(value, n.outputs)),
+            n.attrs,
+            Origin("", "", ""),
+            n.group if groups else "",
+            tuple(map(node, n.body)),
+        )
+
+    return ComputeGraph(
+        "",
+        graph.layouts,
+        tuple(replace(i, value=value(i.value)) for i in graph.inputs),
+        tuple(State(value(s.value), tuple(map(value, s.members)), s.initial) for s in graph.states),
+        graph.groups if groups else (),
+        tuple(map(node, graph.nodes)),
+        tuple(Update(value(u.state), value(u.new)) for u in graph.updates),
+        tuple(map(value, graph.outputs)),
+    )
+
+
+@dataclass
+class Builder:
+    """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`."""
+
+    name: str
+    layouts: list[Layout] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    origin: Origin = Origin(ROOT, "", "trace")
+    stamp: str = ""
+
+    @classmethod
+    def of(cls, graph: ComputeGraph) -> Builder:
+        """A builder that goes on from a graph."""
+        return cls(
+            graph.name,
+            list(graph.layouts),
+            list(graph.inputs),
+            list(graph.states),
+            list(graph.groups),
+            list(graph.nodes),
+            list(graph.updates),
+            {v.name for v in graph.values()},
+        )
+
+    def fresh(self, hint: str) -> str:
+        """`hint`, or `hint.1`, `hint.2`, … if it is taken."""
+        name, count = hint, 0
+        while name in self.names:
+            count += 1
+            name = f"{hint}.{count}"
+        self.names.add(name)
+        return name
+
+    def input(self, name: str, type: TensorType, limit: int | None = None) -> Value:
+        """Declare an input."""
+        value = Value(self.fresh(name), type)
+        self.inputs.append(Input(value, limit))
+        return value
+
+    def state(
+        self,
+        name: str,
+        type: TensorType,
+        members: Iterable[Value] = (),
+        initial: Iterable[str] = (),
+    ) -> Value:
+        """Declare a state."""
+        members = tuple(members)
+        self.names |= {m.name for m in members}
+        value = Value(self.fresh(name), type)
+        self.states.append(State(value, members, tuple(initial)))
+        return value
+
+    def group(self, path: str, type: str) -> None:
+        """Declare that a fused type at `path` asks for its nodes to be one kernel."""
+        self.groups.append(Group(path, type))
+
+    def update(self, state: Value, new: Value) -> None:
+        """Give the value of `state` at the end of the step."""
+        self.updates.append(Update(state, new))
+
+    @contextlib.contextmanager
+    def at(self, origin: Origin, group: str = "") -> Iterator[None]:
+        """Stamp what is emitted inside."""
+        before = self.origin, self.stamp
+        self.origin, self.stamp = origin, group
+        try:
+            yield
+        finally:
+            self.origin, self.stamp = before
+
+    def emit(self, name: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any) -> Any:
+        """Emit one node of the op called `name`; gives its output, or the tuple of its outputs.
+
+        Raises ShapeError or DtypeError if the operands do not go together.
+        """
+        from noeira.ir.op import op
+
+        rule = op(name)
+        packed = rule.Attrs(**attrs)
+        types = rule.infer(packed, *[v.type for v in inputs])
+        hints = hint if isinstance(hint, tuple) else (hint or name,) * len(types)
+        outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))
+        self.nodes.append(Node(rule, inputs, outputs, packed, self.origin, self.stamp))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def done(self, outputs: Iterable[Value]) -> ComputeGraph:
+        """The graph."""
+        return ComputeGraph(
+            self.name,
+            tuple(self.layouts),
+            tuple(self.inputs),
+            tuple(self.states),
+            tuple(self.groups),
+            tuple(self.nodes),
+            tuple(self.updates),
+            tuple(outputs),
+        )

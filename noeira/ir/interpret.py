@@ -1,0 +1,40 @@
+"""Runs a graph with NumPy, node by node: the reference of every target, and the finder of the first bad node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from noeira.ir.graph import ComputeGraph, Node
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def interpret(
+    graph: ComputeGraph,
+    given: Mapping[str, np.ndarray],
+    watch: Callable[[Node, tuple[np.ndarray, ...]], None] | None = None,
+) -> dict[str, np.ndarray]:
+    """Every value of the graph by name, bodies included.
+
+    `given` holds inputs and states (flat ones flat). `watch` sees each plain node with its results.
+    """
+    values = dict(given)
+    for state in graph.states:
+        if state.members:
+            flat = values[state.value.name]
+            layout = graph.layout(state.value.type.layout or "")
+            for member in layout.members:
+                values[member.name] = flat[member.offset : member.end].reshape(member.shape)
+    for node in graph.nodes:
+        for part in node.parts:
+            try:
+                results = part.op.reference(part.attrs, *[values[v.name] for v in part.inputs])
+            except Exception as error:
+                error.add_note(f"while running {part}")
+                raise
+            values.update(zip([v.name for v in part.outputs], results, strict=True))
+            if watch:
+                watch(part, results)
+    return values

@@ -1,0 +1,166 @@
+"""The contract of an operation: one class carries its shape rule, its reference, its gradient and its cost."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noeira.errors import VerifyError
+from noeira.ir.graph import Attrs, Builder, Node, Value
+from noeira.ir.types import TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a launch must at least do: arithmetic, and bytes moved between kernel and memory."""
+
+    flops: int
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One operand of a sample: its type, and how its elements are drawn.
+
+    `kind` is `normal`, `positive`, `index` (below `limit`), `probabilities` (rows that sum to 1), `true` or `counter`.
+    """
+
+    type: TensorType
+    kind: str = "normal"
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Operands and attributes on which the sweeps try an op; `differentiable` operands are checked by differences."""
+
+    operands: tuple[Draw, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    differentiable: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class BadSample:
+    """Operand types that the shape rule refuses, and a part of the message it refuses them with."""
+
+    operands: tuple[TensorType, ...]
+    message: str
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+class Op:
+    """One operation. Subclasses with a `name` are found by it; there is nothing to register.
+
+    kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`, `row`, `opaque`, `view`.
+    launches: False for views, which only name memory.
+    aliases: output -> the input whose memory it may take over (may, not must).
+    template: the stem of its kernel's template on every target.
+    """
+
+    name: ClassVar[str]
+    operands: ClassVar[tuple[str, ...]] = ()
+    results: ClassVar[tuple[str, ...]] = ("",)
+    kind: ClassVar[str] = "opaque"
+    launches: ClassVar[bool] = True
+    aliases: ClassVar[dict[int, int]] = {}
+    template: ClassVar[str] = ""
+    Attrs: ClassVar[type[Attrs]] = Attrs
+
+    def __init_subclass__(cls) -> None:
+        if "name" in cls.__dict__:
+            if not cls.template:
+                cls.template = cls.name
+            OPS[cls.name] = cls()
+
+    def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
+        """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go together."""
+        raise VerifyError(f"{self.name}: no shape rule: define `infer` in {type(self).__name__}")
+
+    def reference(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
+        """The outputs in NumPy, in the dtype of the operands."""
+        raise VerifyError(f"{self.name}: no reference: define `reference` in {type(self).__name__}")
+
+    def vjp(
+        self,
+        builder: Builder,
+        node: Node,
+        cotangents: tuple[Value | None, ...],
+        wanted: tuple[bool, ...],
+    ) -> tuple[Value | None, ...]:
+        """Emit the gradient: a cotangent for each input, `None` where there is none.
+
+        `cotangents` has one entry for each output, `None` where nothing flows; `wanted` says which inputs matter.
+        """
+        raise VerifyError(
+            f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, or keep it off the path to the loss"
+        )
+
+    def cost(self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> Cost:
+        """Arithmetic and memory traffic of one launch; by default every operand once and no arithmetic."""
+        flops = self.flops(attrs, inputs, outputs)
+        return Cost(flops, sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs))
+
+    def flops(self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> int:
+        """Floating-point operations of one launch, a multiply-add counting as two."""
+        return 0
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Operands on which the sweeps try the op."""
+        return ()
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        """Operands that the shape rule refuses."""
+        return ()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OPS: dict[str, Op] = {}
+
+
+def op(name: str) -> Op:
+    """The op called `name`; slopes of element-wise ops (`gelu.d0`, `gelu.d0.d1`) are made on demand.
+
+    Raises VerifyError with the nearest known name if there is no such op.
+    """
+    found = OPS.get(name)
+    if found is None:
+        importlib.import_module("noeira.ir.ops")
+        found = OPS.get(name) or derived(name)
+    return found
+
+
+def derived(name: str) -> Op:
+    """The op whose name ends in `.dI`: the slope of its base in operand I."""
+    base, dot, index = name.rpartition(".d")
+    if dot and index.isdigit():
+        rule = op(base)
+        made = rule.slope_op(int(index)) if hasattr(rule, "slope_op") else None  # type: ignore[attr-defined]
+        if made is not None:
+            return OPS.setdefault(name, made)
+    import difflib
+
+    near = difflib.get_close_matches(name, OPS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise VerifyError(f"there is no op called {name!r}{hint}")
+
+
+def node_cost(node: Node) -> Cost:
+    """Cost of a launch: a fused node adds the arithmetic of its parts, but moves only its own inputs and outputs."""
+    def one(n: Node) -> Cost:
+        return n.op.cost(n.attrs, tuple(v.type for v in n.inputs), tuple(v.type for v in n.outputs))
+
+    if not node.body:
+        return one(node)
+    parts = [one(part) for part in node.body]
+    return Cost(
+        sum(c.flops for c in parts),
+        sum(v.type.nbytes for v in node.inputs),
+        sum(v.type.nbytes for v in node.outputs),
+    )

@@ -1,0 +1,85 @@
+"""Element-wise arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noeira.ir.op import Draw, Sample
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.scalar import Expr, call, var
+from noeira.ir.types import TensorType
+
+a, b = var("a"), var("b")
+
+
+class Add(Elementwise):
+    """a + b"""
+
+    name, operands = "add", ("a", "b")
+
+    def expression(self, attrs: Any) -> Expr:
+        return a + b
+
+
+class Subtract(Elementwise):
+    """a - b"""
+
+    name, operands = "subtract", ("a", "b")
+
+    def expression(self, attrs: Any) -> Expr:
+        return a - b
+
+
+class Multiply(Elementwise):
+    """a · b"""
+
+    name, operands = "multiply", ("a", "b")
+
+    def expression(self, attrs: Any) -> Expr:
+        return a * b
+
+
+class Divide(Elementwise):
+    """a / b"""
+
+    name, operands = "divide", ("a", "b")
+
+    def expression(self, attrs: Any) -> Expr:
+        return a / b
+
+    def samples(self) -> tuple[Sample, ...]:
+        type = TensorType("f32", (4, 33))
+        return (Sample((Draw(type), Draw(type, "positive"))),)
+
+
+class Copy(Elementwise):
+    """x, in memory of its own"""
+
+    name = "copy"
+
+    def expression(self, attrs: Any) -> Expr:
+        return var("x")
+
+
+class Exp(Elementwise):
+    """exp x"""
+
+    name = "exp"
+
+    def expression(self, attrs: Any) -> Expr:
+        return call("exp", var("x"))
+
+    def slope(self, attrs: Any, index: int) -> Expr:
+        return var("y")
+
+
+class Log(Elementwise):
+    """log x"""
+
+    name = "log"
+
+    def expression(self, attrs: Any) -> Expr:
+        return call("log", var("x"))
+
+    def samples(self) -> tuple[Sample, ...]:
+        return (Sample((Draw(TensorType("f32", (4, 33)), "positive"),)),)

@@ -1,0 +1,217 @@
+"""Optimizers: each is one flat kernel over all parameters, and leaves them as they were if the step is not ok."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noeira.errors import DtypeError, ShapeError
+from noeira.ir import graph
+from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.ops.control import COUNTER, FLAG, expect
+from noeira.ir.types import Range, TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def check_flat(name: str, step: TensorType, lr: TensorType, ok: TensorType, *flat: TensorType) -> None:
+    """Raises ShapeError or DtypeError if the operands of an optimizer do not go together."""
+    first = flat[0]
+    if len(first.shape) != 1 or any(t != first for t in flat):
+        raise ShapeError(f"{name}: {', '.join(map(str, flat))}: must be flat and of one type")
+    if not first.is_float or lr != TensorType(first.dtype, ()):
+        raise DtypeError(f"{name}: lr {lr} must be {first.dtype}[]")
+    expect(name, "step", step, COUNTER)
+    expect(name, "ok", ok, FLAG)
+
+
+def decay_mask(ranges: tuple[Range, ...], p: np.ndarray) -> np.ndarray:
+    """1 where weight decay applies."""
+    import numpy as np
+
+    mask = np.zeros_like(p)
+    for span in ranges:
+        mask[span.start : span.stop] = 1
+    return mask
+
+
+@dataclass(frozen=True)
+class SGDAttrs(graph.Attrs):
+    """decay: the elements that weight_decay applies to."""
+
+    momentum: float = 0.0
+    dampening: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    decay: tuple[Range, ...] = ()
+
+
+class SGD(Op):
+    """Stochastic gradient descent as in PyTorch.
+
+    g' = g + weight_decay·p; with momentum: m' = momentum·m + (1 - dampening)·g' (m' = g' at the first update),
+    and g' becomes g' + momentum·m' (Nesterov) or m'; p' = p - lr·g'.
+    p [N], g [N], lr [], step i64[], ok bool[], m [N] (with momentum) -> p' [N] (, m' [N])
+    """
+
+    name, Attrs, aliases = "sgd", SGDAttrs, {0: 0, 1: 5}
+    operands, results = ("p", "g", "lr", "step", "ok", "m"), ("p", "m")
+    moments = ("m",)
+
+    def infer(
+        self,
+        attrs: SGDAttrs,
+        p: TensorType,
+        g: TensorType,
+        lr: TensorType,
+        step: TensorType,
+        ok: TensorType,
+        *m: TensorType,
+    ) -> tuple[TensorType, ...]:
+        check_flat("sgd", step, lr, ok, p, g, *m)
+        if len(m) != bool(attrs.momentum):
+            raise ShapeError("sgd: the operand m goes with a momentum, and only with one")
+        return (p, *m)
+
+    def reference(
+        self,
+        attrs: SGDAttrs,
+        p: np.ndarray,
+        g: np.ndarray,
+        lr: np.ndarray,
+        step: np.ndarray,
+        ok: np.ndarray,
+        *m: np.ndarray,
+    ) -> tuple[np.ndarray, ...]:
+        if not ok:
+            return (p, *m)
+        number = p.dtype.type
+        if attrs.weight_decay:
+            g = g + number(attrs.weight_decay) * decay_mask(attrs.decay, p) * p
+        if not m:
+            return (p - lr * g,)
+        moved = g if step == 0 else number(attrs.momentum) * m[0] + number(1 - attrs.dampening) * g
+        change = g + number(attrs.momentum) * moved if attrs.nesterov else moved
+        return (p - lr * change, moved)
+
+    def flops(
+        self, attrs: SGDAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    ) -> int:
+        return inputs[0].size * (2 + 3 * bool(attrs.momentum) + 2 * bool(attrs.weight_decay))
+
+    def samples(self) -> tuple[Sample, ...]:
+        def sample(size: int, **attrs: Any) -> Sample:
+            flat, scalar = Draw(TensorType("f32", (size,))), Draw(TensorType("f32", ()))
+            rest = (scalar, Draw(COUNTER, "counter"), Draw(FLAG, "true"))
+            moments = (flat,) if attrs.get("momentum") else ()
+            return Sample((flat, flat, *rest, *moments), attrs, ())
+
+        decay = (Range(0, 64),)
+        return (
+            sample(1),
+            sample(100, weight_decay=0.1, decay=decay),
+            sample(257, momentum=0.9),
+            sample(128, momentum=0.9, dampening=0.1, weight_decay=0.1, decay=decay),
+            sample(100, momentum=0.9, nesterov=True),
+        )
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        flat, lr = TensorType("f32", (8,)), TensorType("f32", ())
+        return (
+            BadSample((flat, flat, lr, COUNTER, FLAG), "goes with a momentum", {"momentum": 0.9}),
+            BadSample((flat, TensorType("f32", (9,)), lr, COUNTER, FLAG), "of one type"),
+        )
+
+
+@dataclass(frozen=True)
+class AdamAttrs(graph.Attrs):
+    """decoupled: weight decay acts on the parameters (AdamW), not on the gradient; decay: the elements it acts on."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    decoupled: bool = False
+    decay: tuple[Range, ...] = ()
+
+
+class Adam(Op):
+    """Adam (Kingma and Ba 2014), and AdamW (Loshchilov and Hutter 2017) with `decoupled`.
+
+    t = step + 1; decoupled: p -= lr·weight_decay·p, else g += weight_decay·p;
+    m' = β₁·m + (1 - β₁)·g; v' = β₂·v + (1 - β₂)·g²; p' = p - lr/(1 - β₁ᵗ) · m' / (√v'/√(1 - β₂ᵗ) + eps).
+    p [N], g [N], lr [], step i64[], ok bool[], m [N], v [N] -> p' [N], m' [N], v' [N]
+    """
+
+    name, Attrs, aliases = "adam", AdamAttrs, {0: 0, 1: 5, 2: 6}
+    operands = ("p", "g", "lr", "step", "ok", "m", "v")
+    results = ("p", "m", "v")
+    moments = ("m", "v")
+
+    def infer(
+        self,
+        attrs: AdamAttrs,
+        p: TensorType,
+        g: TensorType,
+        lr: TensorType,
+        step: TensorType,
+        ok: TensorType,
+        m: TensorType,
+        v: TensorType,
+    ) -> tuple[TensorType, ...]:
+        check_flat("adam", step, lr, ok, p, g, m, v)
+        return (p, m, v)
+
+    def reference(
+        self,
+        attrs: AdamAttrs,
+        p: np.ndarray,
+        g: np.ndarray,
+        lr: np.ndarray,
+        step: np.ndarray,
+        ok: np.ndarray,
+        m: np.ndarray,
+        v: np.ndarray,
+    ) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        if not ok:
+            return (p, m, v)
+        number = p.dtype.type
+        if attrs.weight_decay:
+            shrink = decay_mask(attrs.decay, p) * number(attrs.weight_decay)
+            if attrs.decoupled:
+                p = p - lr * shrink * p
+            else:
+                g = g + shrink * p
+        t = int(step) + 1
+        m = number(attrs.beta1) * m + number(1 - attrs.beta1) * g
+        v = number(attrs.beta2) * v + number(1 - attrs.beta2) * g * g
+        rate = number(float(lr) / (1 - attrs.beta1**t))
+        root = number(1 / np.sqrt(1 - attrs.beta2**t))
+        return (p - rate * m / (np.sqrt(v) * root + number(attrs.eps)), m, v)
+
+    def flops(
+        self, attrs: AdamAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    ) -> int:
+        return inputs[0].size * (12 + 2 * bool(attrs.weight_decay))
+
+    def samples(self) -> tuple[Sample, ...]:
+        def sample(size: int, **attrs: Any) -> Sample:
+            flat, scalar = Draw(TensorType("f32", (size,))), Draw(TensorType("f32", ()))
+            second = Draw(TensorType("f32", (size,)), "positive")
+            rest = (scalar, Draw(COUNTER, "counter"), Draw(FLAG, "true"))
+            return Sample((flat, flat, *rest, flat, second), attrs, ())
+
+        decay = (Range(0, 64),)
+        return (
+            sample(1),
+            sample(257, beta1=0.8, beta2=0.99, eps=1e-6),
+            sample(100, weight_decay=0.1, decay=decay),
+            sample(128, weight_decay=0.1, decoupled=True, decay=decay),
+        )
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        flat, lr = TensorType("f32", (8,)), TensorType("f64", ())
+        return (BadSample((flat, flat, lr, COUNTER, FLAG, flat, flat), "must be f32[]"),)

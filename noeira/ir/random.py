@@ -1,0 +1,234 @@
+"""Random numbers that are a function of where they are used: Philox-4x32-10, and the distributions
+drawn from it.
+
+Element `e` of stream `s` at tick `t` under seed `k` is made from the four 32-bit words
+
+    philox4x32-10(key = (k, s), counter = (e mod 2^32, e div 2^32, t mod 2^32, t div 2^32))
+
+on every target. A uniform f32 uses the upper 24 bits of the first word, a uniform f64 53 bits of
+the first two, a normal number all four. Source: Salmon, Moraes, Dror and Shaw, "Parallel random
+numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noeira.errors import DtypeError, ParseError, ShapeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = 10
+WORD = 0xFFFFFFFF
+
+# Streams of a seed: trace numbers those of a graph from 0; initial values and data order have
+# ranges of their own.
+INITIAL_STREAM = 0x80000000
+ORDER_STREAM = 0xC0000000
+
+# Elements computed at a time, so that the words of a round stay in the cache.
+CHUNK = 1 << 14
+# A truncated normal draws an element again, at the next tick, while it lies outside; 2 in 10^82
+# would need more.
+ATTEMPTS = 64
+
+# kind of a distribution -> names of its arguments
+KINDS = {
+    "zero": (),
+    "constant": ("value",),
+    "uniform": ("low", "high"),
+    "normal": ("mean", "std"),
+    "truncated_normal": ("std", "bound"),
+    "deterministic": (),
+}
+
+
+def philox(seed: int, stream: int, first: int, count: int, tick: int = 0) -> np.ndarray:
+    """The words of elements first, …, first + count - 1: uint32[count, 4].
+
+    Raises ShapeError for a bad seed or stream.
+    """
+    import numpy as np
+
+    check_key(seed, stream)
+    words = np.empty((count, 4), np.uint32)
+    for start in range(0, count, CHUNK):
+        stop = min(start + CHUNK, count)
+        elements = np.arange(first + start, first + stop, dtype=np.uint64)
+        words[start:stop] = philox_block((seed, stream), elements, tick)
+    return words
+
+
+def philox_block(key: tuple[int, int], elements: np.ndarray, tick: int) -> np.ndarray:
+    """The words of the given elements (uint64): uint32[len(elements), 4]."""
+    import numpy as np
+
+    low, shift = np.uint64(WORD), np.uint64(32)
+    c0, c1 = elements & low, elements >> shift
+    c2 = np.full_like(elements, tick & WORD)
+    c3 = np.full_like(elements, tick >> 32 & WORD)
+    m0, m1 = (np.uint64(m) for m in MULTIPLIERS)
+    k0, k1 = key
+    for _ in range(ROUNDS):
+        p0, p1 = m0 * c0, m1 * c2
+        c0, c1 = (p1 >> shift) ^ c1 ^ np.uint64(k0), p1 & low
+        c2, c3 = (p0 >> shift) ^ c3 ^ np.uint64(k1), p0 & low
+        k0, k1 = (k0 + WEYL[0]) & WORD, (k1 + WEYL[1]) & WORD
+    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
+
+
+def check_key(seed: int, stream: int) -> None:
+    """Raises ShapeError unless seed and stream are whole numbers of 32 bits."""
+    for name, value in (("seed", seed), ("stream", stream)):
+        if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= WORD:
+            raise ShapeError(f"{name} must be a whole number from 0 to {WORD}, not {value!r}")
+
+
+def uniform01(
+    seed: int, stream: int, count: int, dtype: str = "f32", tick: int = 0, first: int = 0
+) -> np.ndarray:
+    """Uniform numbers in [0, 1): multiples of 2^-24 for f32, of 2^-53 for f64; shape [count]."""
+    import numpy as np
+
+    words = philox(seed, stream, first, count, tick)
+    if dtype == "f32":
+        return (words[:, 0] >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    return unit53(words[:, 0], words[:, 1])
+
+
+def unit53(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """53 bits of two words as multiples of 2^-53 in [0, 1)."""
+    import numpy as np
+
+    bits = (high.astype(np.uint64) >> np.uint64(5) << np.uint64(26)) | (
+        low.astype(np.uint64) >> np.uint64(6)
+    )
+    return bits.astype(np.float64) * 2.0**-53
+
+
+def normal(seed: int, stream: int, count: int, tick: int = 0, first: int = 0) -> np.ndarray:
+    """Standard normal numbers by Box and Muller (1958), in f64; shape [count]."""
+    return box_muller(philox(seed, stream, first, count, tick))
+
+
+def box_muller(words: np.ndarray) -> np.ndarray:
+    """√(−2 ln(1 − u)) · cos 2πv, u and v from the four words of each element."""
+    import numpy as np
+
+    u, v = unit53(words[:, 0], words[:, 1]), unit53(words[:, 2], words[:, 3])
+    return np.sqrt(-2.0 * np.log1p(-u)) * np.cos(2.0 * np.pi * v)
+
+
+def truncated_normal(seed: int, stream: int, count: int, bound: float) -> np.ndarray:
+    """Standard normal numbers in [-bound, bound], in f64: the first draw that lies inside."""
+    import numpy as np
+
+    values = normal(seed, stream, count)
+    outside = np.flatnonzero(np.abs(values) > bound)
+    for tick in range(1, ATTEMPTS):
+        if not outside.size:
+            break
+        values[outside] = box_muller(philox_block((seed, stream), outside.astype(np.uint64), tick))
+        outside = outside[np.abs(values[outside]) > bound]
+    return np.clip(values, -bound, bound)
+
+
+def permutation(seed: int, stream: int, n: int, tick: int = 0) -> np.ndarray:
+    """The numbers 0, …, n - 1 in random order, int32[n]: sorted by 64 random bits each."""
+    import numpy as np
+
+    words = philox(seed, stream, 0, n, tick).astype(np.uint64)
+    return np.argsort(words[:, 0] << np.uint64(32) | words[:, 1], kind="stable").astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How the elements of a tensor begin; its text, such as `uniform(-0.5, 0.5)`, reads back
+    exactly.
+
+    zero() ; constant(value) ; uniform(low, high) ; normal(mean, std)
+    truncated_normal(std, bound): std · z, z standard normal within ±bound
+    deterministic(): ((i mod 7) − 3) · 0.1 for element i
+    """
+
+    kind: str
+    args: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ParseError(
+                f"there is no distribution {self.kind!r}; there are {', '.join(KINDS)}"
+            )
+        if len(self.args) != len(KINDS[self.kind]) or not all(map(math.isfinite, self.args)):
+            raise ParseError(
+                f"{self}: write {self.kind}({', '.join(KINDS[self.kind])}) with finite numbers"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(map(repr, self.args))})"
+
+    __repr__ = __str__
+
+    @classmethod
+    def parse(cls, text: str) -> Distribution:
+        """Read the text of a distribution. Raises ParseError."""
+        found = re.fullmatch(r"\s*(\w+)\(([^()]*)\)\s*", text)
+        if found is None:
+            raise ParseError(f"{text!r} is no distribution; one is written like uniform(-0.5, 0.5)")
+        try:
+            args = tuple(float(part) for part in found[2].split(",")) if found[2].strip() else ()
+        except ValueError:
+            raise ParseError(f"{text!r}: the arguments of a distribution are numbers") from None
+        return cls(found[1], args)
+
+
+def zero() -> Distribution:
+    """All elements 0."""
+    return Distribution("zero")
+
+
+def constant(value: float) -> Distribution:
+    """All elements `value`."""
+    return Distribution("constant", (float(value),))
+
+
+def fill(
+    distribution: Distribution, seed: int, stream: int, shape: tuple[int, ...], dtype: str = "f32"
+) -> np.ndarray:
+    """An array of the distribution. Raises DtypeError for a dtype other than f32 and f64."""
+    import numpy as np
+
+    if dtype not in ("f32", "f64"):
+        raise DtypeError(f"initial values are f32 or f64, not {dtype}")
+    check_key(seed, stream)
+    count = math.prod(shape)
+    values = draw(distribution, seed, stream, count, dtype)
+    return values.astype(np.float32 if dtype == "f32" else np.float64).reshape(shape)
+
+
+def draw(distribution: Distribution, seed: int, stream: int, count: int, dtype: str) -> np.ndarray:
+    """The elements of `fill`, flat, before the last rounding."""
+    import numpy as np
+
+    args = distribution.args
+    match distribution.kind:
+        case "zero":
+            return np.zeros(count)
+        case "constant":
+            return np.full(count, args[0])
+        case "uniform":
+            return args[0] + (args[1] - args[0]) * uniform01(seed, stream, count, dtype).astype(
+                np.float64
+            )
+        case "normal":
+            return args[0] + args[1] * normal(seed, stream, count)
+        case "truncated_normal":
+            return args[0] * truncated_normal(seed, stream, count, args[1])
+        case _:
+            return (np.arange(count) % 7 - 3) * 0.1

@@ -1,0 +1,335 @@
+"""Scalar expressions: one definition of an element-wise function gives its C, its NumPy and its derivatives.
+
+Expressions are trees of arithmetic over named variables. Smart constructors drop additions of 0 and products with
+0 and 1, so that derivatives come out readable. Comparisons are only ever the condition of a `select`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noeira.errors import VerifyError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A node of the tree. Leaves: `var` (its name) and `const` (its value)."""
+
+    op: str
+    args: tuple[Any, ...]
+
+    def __add__(self, other: Expr | float) -> Expr:
+        return add(self, lift(other))
+
+    def __radd__(self, other: float) -> Expr:
+        return add(lift(other), self)
+
+    def __sub__(self, other: Expr | float) -> Expr:
+        return subtract(self, lift(other))
+
+    def __rsub__(self, other: float) -> Expr:
+        return subtract(lift(other), self)
+
+    def __mul__(self, other: Expr | float) -> Expr:
+        return multiply(self, lift(other))
+
+    def __rmul__(self, other: float) -> Expr:
+        return multiply(lift(other), self)
+
+    def __truediv__(self, other: Expr | float) -> Expr:
+        return Expr("/", (self, lift(other)))
+
+    def __rtruediv__(self, other: float) -> Expr:
+        return Expr("/", (lift(other), self))
+
+    def __neg__(self) -> Expr:
+        return lift(-self.args[0]) if self.op == "const" else Expr("neg", (self,))
+
+
+def lift(value: Expr | float) -> Expr:
+    """A number as an expression."""
+    return value if isinstance(value, Expr) else Expr("const", (float(value),))
+
+
+def var(name: str) -> Expr:
+    """A variable."""
+    return Expr("var", (name,))
+
+
+def call(name: str, *args: Expr | float) -> Expr:
+    """A function or comparison by name: see `FUNCTIONS` and `COMPARISONS`."""
+    return Expr(name, tuple(map(lift, args)))
+
+
+def is_const(expr: Expr, value: float) -> bool:
+    """Whether the expression is that literal."""
+    return expr.op == "const" and expr.args[0] == value
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """a + b."""
+    if is_const(a, 0):
+        return b
+    if is_const(b, 0):
+        return a
+    return Expr("-", (a, b.args[0])) if b.op == "neg" else Expr("+", (a, b))
+
+
+def subtract(a: Expr, b: Expr) -> Expr:
+    """a - b."""
+    if is_const(b, 0):
+        return a
+    if is_const(a, 0):
+        return -b
+    return Expr("-", (a, b))
+
+
+def multiply(a: Expr, b: Expr) -> Expr:
+    """a * b."""
+    if a.op == "const" and b.op == "const":
+        return lift(a.args[0] * b.args[0])
+    for one, other in ((a, b), (b, a)):
+        if is_const(one, 0):
+            return one
+        if is_const(one, 1):
+            return other
+        if is_const(one, -1):
+            return -other
+    return Expr("*", (a, b))
+
+
+def select(condition: Expr, yes: Expr | float, no: Expr | float) -> Expr:
+    """`yes` where the comparison holds, else `no` (also where an operand is NaN)."""
+    yes, no = lift(yes), lift(no)
+    return yes if yes == no else Expr("select", (condition, yes, no))
+
+
+def square(a: Expr) -> Expr:
+    """a * a."""
+    return a * a
+
+
+# One row a function: its partial derivatives, given its own value y and its arguments.
+FUNCTIONS: dict[str, Callable[..., tuple[Expr, ...]]] = {
+    "exp": lambda y, a: (y,),
+    "expm1": lambda y, a: (call("exp", a),),
+    "log": lambda y, a: (1.0 / a,),
+    "log1p": lambda y, a: (1.0 / (a + 1.0),),
+    "tanh": lambda y, a: (1.0 - square(y),),
+    "sigmoid": lambda y, a: (y * (1.0 - y),),
+    "softplus": lambda y, a: (call("sigmoid", a),),
+    "erf": lambda y, a: (call("exp", -square(a)) * (2.0 / math.sqrt(math.pi)),),
+    "sqrt": lambda y, a: (0.5 / y,),
+    "abs": lambda y, a: (call("sign", a),),
+    "sign": lambda y, a: (lift(0),),
+    "max": lambda y, a, b: (select(call("ge", a, b), 1, 0), select(call("ge", a, b), 0, 1)),
+    "min": lambda y, a, b: (select(call("le", a, b), 1, 0), select(call("le", a, b), 0, 1)),
+}
+ARITHMETIC: dict[str, Callable[..., tuple[Expr, ...]]] = {
+    "+": lambda y, a, b: (lift(1), lift(1)),
+    "-": lambda y, a, b: (lift(1), lift(-1)),
+    "*": lambda y, a, b: (b, a),
+    "/": lambda y, a, b: (1.0 / b, -(y / b)),
+    "neg": lambda y, a: (lift(-1),),
+}
+COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
+PARTIALS = FUNCTIONS | ARITHMETIC
+
+
+def variables(expr: Expr) -> tuple[str, ...]:
+    """The variables of an expression, each once, in order of first appearance."""
+    if expr.op == "var":
+        return (expr.args[0],)
+    if expr.op == "const":
+        return ()
+    return tuple(dict.fromkeys(name for arg in expr.args for name in variables(arg)))
+
+
+def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
+    """The expression with variables replaced."""
+    if expr.op == "var":
+        return replacements.get(expr.args[0], expr)
+    if expr.op == "const":
+        return expr
+    return Expr(expr.op, tuple(substitute(arg, replacements) for arg in expr.args))
+
+
+def derivative(expr: Expr, name: str) -> Expr:
+    """The derivative of an expression with respect to a variable."""
+    if expr.op in ("var", "const"):
+        return lift(float(expr == var(name)))
+    if expr.op == "select":
+        condition, yes, no = expr.args
+        return select(condition, derivative(yes, name), derivative(no, name))
+    total = lift(0)
+    for partial, arg in zip(PARTIALS[expr.op](expr, *expr.args), expr.args, strict=True):
+        total = total + partial * derivative(arg, name)
+    return total
+
+
+def operation_count(expr: Expr) -> int:
+    """Number of operations of an expression, each distinct subexpression counted once."""
+    seen: set[Expr] = set()
+
+    def visit(e: Expr) -> None:
+        if e.op in ("var", "const") or e in seen:
+            return
+        seen.add(e)
+        for arg in e.args:
+            visit(arg)
+
+    visit(expr)
+    return len(seen)
+
+
+def evaluate(expr: Expr, values: Mapping[str, np.ndarray], dtype: Any) -> np.ndarray:
+    """The expression in NumPy, every operation in `dtype`."""
+    import numpy as np
+
+    known: dict[Expr, Any] = {}
+
+    def visit(e: Expr) -> Any:
+        if e not in known:
+            known[e] = compute(e)
+        return known[e]
+
+    def compute(e: Expr) -> Any:
+        if e.op == "var":
+            return values[e.args[0]]
+        if e.op == "const":
+            return np.asarray(e.args[0], dtype)
+        return numpy_function(e.op)(*[visit(arg) for arg in e.args])
+
+    with np.errstate(all="ignore"):
+        return np.asarray(visit(expr), dtype)
+
+
+def numpy_function(name: str) -> Callable[..., Any]:
+    """The NumPy form of an operation."""
+    import numpy as np
+
+    special: dict[str, Callable[..., Any]] = {
+        "+": np.add,
+        "-": np.subtract,
+        "*": np.multiply,
+        "/": np.divide,
+        "neg": np.negative,
+        "select": np.where,
+        "max": np.maximum,
+        "min": np.minimum,
+        "sigmoid": numpy_sigmoid,
+        "softplus": lambda a: np.logaddexp(a.dtype.type(0), a),
+        "erf": numpy_erf,
+    }
+    return special.get(name) or getattr(np, COMPARISONS.get(name, name))
+
+
+def numpy_sigmoid(a: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-a)) without overflow on either side."""
+    import numpy as np
+
+    small = np.exp(-np.abs(a))
+    return np.where(a >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def numpy_erf(a: np.ndarray) -> np.ndarray:
+    """The error function; NumPy has none, so it is libm's, an element at a time."""
+    import numpy as np
+
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), np.float64).astype(a.dtype)
+
+
+INFIX = ("+", "-", "*", "/")
+
+
+@dataclass
+class Lowering:
+    """Turns expressions into C statements over vectors (or CUDA scalars): the same text for both.
+
+    A subexpression that is used more than once, and every literal, gets a name of its own.
+    """
+
+    dtype: str
+    constants: dict[str, str]
+    lines: list[str]
+    temporaries: int = 0
+
+    def literal(self, value: float) -> str:
+        """The name of a constant, broadcast before the loop."""
+        text = c_literal(value, self.dtype)
+        return self.constants.setdefault(text, f"c{len(self.constants)}")
+
+    def assign(self, target: str, expr: Expr, names: Mapping[str, str]) -> None:
+        """Append the statements that give `target` the value of the expression."""
+        uses = Counter[Expr]()
+
+        def count(e: Expr) -> None:
+            if e.op in ("var", "const"):
+                return
+            uses[e] += 1
+            if uses[e] == 1:
+                for arg in e.args:
+                    count(arg)
+
+        count(expr)
+        known: dict[Expr, str] = {}
+
+        def text(e: Expr) -> str:
+            if e.op == "var":
+                return names[e.args[0]]
+            if e.op == "const":
+                return self.literal(e.args[0])
+            if e in known:
+                return known[e]
+            made = self.form(e.op, [text(arg) for arg in e.args])
+            if uses[e] > 1 and e != expr and e.op not in COMPARISONS:
+                known[e] = f"t{self.temporaries}"
+                self.temporaries += 1
+                self.lines.append(f"const {self.dtype}v {known[e]} = {bare(made)};")
+                return known[e]
+            return made
+
+        self.lines.append(f"const {self.dtype}v {target} = {bare(text(expr))};")
+
+    def form(self, op: str, args: list[str]) -> str:
+        """One operation as text."""
+        if op in INFIX:
+            return f"({args[0]} {op} {args[1]})"
+        if op == "neg":
+            return f"(-{args[0]})"
+        return f"{op}_{self.dtype}({', '.join(args)})"
+
+
+def bare(text: str) -> str:
+    """The text without one pair of parentheses that encloses the whole of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
+def c_literal(value: float, dtype: str) -> str:
+    """A float as C: short decimals as they are, others in hexadecimal, so that no digit is lost."""
+    suffix = "f" if dtype == "f32" else ""
+    if dtype == "f32":
+        import struct
+
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            raise VerifyError(f"{value} does not fit in f32") from None
+    if math.isinf(value) or math.isnan(value):
+        return {math.inf: "INFINITY", -math.inf: "(-INFINITY)"}.get(value, "NAN")
+    text = repr(float(f"{value:.6g}"))
+    return f"{text}{suffix}" if float(text) == value else f"{value.hex()}{suffix}"

@@ -1,0 +1,105 @@
+"""The types of values: a dtype and a shape, and the layouts that name the parts of flat states."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+DTYPE_BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1}
+FLOATS = ("f32", "f64", "bf16", "f16")
+
+# Members of a layout start at multiples of 32 elements: 64-byte aligned even in 16 bits.
+LAYOUT_ALIGNMENT = 32
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A dense row-major tensor: `f32[100, 784]`; a flat one whose parts a layout names: `f32 @net`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str | None = None
+
+    def __str__(self) -> str:
+        if self.layout is not None:
+            return f"{self.dtype} @{self.layout}"
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self.size * DTYPE_BYTES[self.dtype]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the dtype is a floating-point one."""
+        return self.dtype in FLOATS
+
+
+@dataclass(frozen=True)
+class Range:
+    """Elements start … stop of a flat tensor, `stop` not included: `0:203264`."""
+
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.start}:{self.stop}"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A named part of a layout: its shape and its first element."""
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """One past the last element."""
+        return self.offset + self.size
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How named tensors lie in one flat tensor of `size` elements; the gaps between them stay zero."""
+
+    name: str
+    size: int
+    members: tuple[Member, ...]
+
+    def __str__(self) -> str:
+        lines = [f"  {m.name}: [{', '.join(map(str, m.shape))}] @ {m.offset}" for m in self.members]
+        return "\n".join([f"layout @{self.name}: {self.size} {{", *lines, "}"])
+
+    def member(self, name: str) -> Member:
+        """The member called `name`; KeyError if there is none."""
+        for member in self.members:
+            if member.name == name:
+                return member
+        raise KeyError(name)
+
+
+def aligned(elements: int) -> int:
+    """The next multiple of the layout's alignment."""
+    return -(-elements // LAYOUT_ALIGNMENT) * LAYOUT_ALIGNMENT
+
+
+def lay_out(name: str, shapes: dict[str, tuple[int, ...]]) -> Layout:
+    """Place tensors one after the other, in the order given."""
+    offset, members = 0, list[Member]()
+    for member, shape in shapes.items():
+        members.append(Member(member, shape, offset))
+        offset = aligned(members[-1].end)
+    return Layout(name, offset, tuple(members))

@@ -1,0 +1,192 @@
+"""Modules one after the other: the signature of a chain, and the message for two neighbours that do
+not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from noeira.errors import CompositionError
+from noeira.nn.combinators.container import unary
+from noeira.nn.core.messages import change, underlined
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.unify import Misfit, Solver, solve
+
+# A type whose text is longer is not written out twice to say what to change in it.
+LONG = 40
+
+
+class Break(Exception):
+    """Layer `index` does not take what the one before gives; `axis` differs, if it is one."""
+
+    def __init__(self, index: int, gives: Pattern, takes: Pattern, axis: int | None) -> None:
+        super().__init__(f"layer {index}")
+        self.index, self.gives, self.takes, self.axis = index, gives, takes, axis
+
+
+def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
+    """The signature of a chain. Raises Break at the first pair that does not fit."""
+    signatures = [unary(owner, layer, i).apart(i) for i, layer in enumerate(layers)]
+    solver = Solver(waiting=[rule for s in signatures for rule in s.where])
+    current = signatures[0].outputs[0]
+    for index, signature in enumerate(signatures[1:], start=1):
+        gives, takes = solver.applied(current), solver.applied(signature.inputs[0])
+        try:
+            solver.equal(gives, takes)
+        except Misfit as misfit:
+            raise Break(index, tidy(gives), tidy(takes), misfit.axis) from None
+        current = signature.outputs[0]
+    return solver.result(signatures[0].inputs, [current]).tidy()
+
+
+def composed(cls: Any, layers: Sequence[type[Module]]) -> Signature:
+    """The signature of a chain.
+
+    Raises CompositionError that shows the first pair that does not fit.
+    """
+    owner = cls.origin or cls
+    try:
+        return chained(owner.__name__, layers)
+    except Break as found:
+        raise broken(owner.__name__, layers, found) from None
+
+
+def broken(
+    owner: str, layers: Sequence[type[Module]], found: Break, title: str = ""
+) -> CompositionError:
+    """The error for a pair: both underlined in the user's own notation, and what to change."""
+    left, right = found.index - 1, found.index
+    notes = {left: f"gives {found.gives}", right: f"takes {found.takes}"}
+    picture = underlined(owner, [repr(layer) for layer in layers], notes)
+    return CompositionError(
+        f"layers {left} and {right} of {title or owner} do not fit"
+        f"\n\n{picture}{advice(owner, layers, found)}"
+    )
+
+
+def advice(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
+    """What to change: sizes of either layer, as far as the chain up to here then fits."""
+    left, right = layers[found.index - 1], layers[found.index]
+    if found.gives.dtype != found.takes.dtype:
+        return "\n\n  They differ in what their elements are."
+    if found.axis is None:
+        return "\n\n  They differ in the number of axes."
+    has, wants = found.gives.axes[found.axis], found.takes.axes[found.axis]
+    if not isinstance(has, int) or not isinstance(wants, int):
+        return ""
+    before = list(layers[: found.index - 1])
+    alternatives = (
+        (right, right.adjusted("takes", found.axis, has), lambda new: [*before, left, new]),
+        (left, left.adjusted("gives", found.axis, wants), lambda new: [*before, new, right]),
+    )
+    good = [
+        smallest_change(old, new)
+        for old, new, chain in alternatives
+        if new and fits(owner, chain(new))
+    ]
+    if good:
+        return change(*good)
+    between = (
+        f"Put Linear[{has}, {wants}] between them, or change" if found.axis == -1 else "Change"
+    )
+    return f"\n\n  {between} one of them."
+
+
+def smallest_change(old: type[Module], new: type[Module]) -> tuple[str, str]:
+    """The texts of two types or, if they are long and differ in one part, of that part."""
+    while len(repr(old)) > LONG and len(old.children()) == len(new.children()):
+        pairs = zip(old.children(), new.children(), strict=True)
+        different = {(a, b) for (_, a), (_, b) in pairs if a is not b}
+        if len(different) != 1:
+            break
+        ((old, new),) = different
+    return repr(old), repr(new)
+
+
+def fits(owner: str, layers: Sequence[type[Module]]) -> bool:
+    """Whether every pair fits."""
+    try:
+        chained(owner, layers)
+    except Break:
+        return False
+    return True
+
+
+def first_break(layers: Sequence[type[Module]], given: Pattern) -> Break | None:
+    """Where a chain that fits by its types breaks for a shape; None if at its first layer."""
+    current = given
+    for index, layer in enumerate(layers):
+        try:
+            current = solve(layer.shapes(), [current]).outputs[0]
+        except Misfit as misfit:
+            return Break(index, current, layer.shapes().inputs[0], misfit.axis) if index else None
+    return None
+
+
+def replaced(
+    layers: Sequence[type[Module]], end: str, axis: int, length: int
+) -> list[type[Module]] | None:
+    """The chain with an axis of its first or last layer changed; None if it then breaks."""
+    changed = list(layers)
+    position = 0 if end == "takes" else -1
+    new = changed[position].adjusted("takes" if end == "takes" else "gives", axis, length)
+    if new is None:
+        return None
+    changed[position] = new
+    return changed if fits("", changed) else None
+
+
+def looped(cls: Any, inner: type[Module], parts: Sequence[str], reason: str) -> Signature:
+    """The signature of a module that must give what it takes, for the given `reason`.
+
+    Raises CompositionError.
+    """
+    owner = (cls.origin or cls).__name__
+    signature = unary(owner, inner)
+    found = ends_meet(signature)
+    if isinstance(found, Signature):
+        return found
+    takes, gives = signature.inputs[0], signature.outputs[0]
+    picture = underlined(owner, parts, {len(parts) - 1: f"takes {takes}, gives {gives}"})
+    alternatives = []
+    for end, length in (
+        ("gives", axis_at(takes, found.axis)),
+        ("takes", axis_at(gives, found.axis)),
+    ):
+        new = inner.adjusted(end, found.axis, length) if length else None  # type: ignore[arg-type]
+        if new is not None and isinstance(ends_meet(new.shapes()), Signature):
+            alternatives.append((repr(inner), repr(new)))
+    ends = change(alternatives[0]) if alternatives else ""
+    if len(alternatives) == 2:
+        ends = f"{ends[:-1]}, or to {alternatives[1][1]}."
+    raise CompositionError(f"{reason}\n\n{picture}{ends}")
+
+
+def ends_meet(signature: Signature) -> Signature | Misfit:
+    """The signature with its output made equal to its input, or why it cannot be."""
+    solver = Solver(waiting=list(signature.where))
+    try:
+        solver.equal(signature.outputs[0], signature.inputs[0])
+    except Misfit as misfit:
+        return misfit
+    return solver.result(signature.inputs, signature.outputs).tidy()
+
+
+def axis_at(pattern: Pattern, axis: int | None) -> int | None:
+    """The length of an axis, if it is known."""
+    found = None if axis is None else pattern.axes[axis]
+    return found if isinstance(found, int) else None
+
+
+def both_ends(inner: type[Module], axis: int, length: int) -> Any:
+    """The module with an axis of both its ends changed; None if that cannot be."""
+    new = inner.adjusted("takes", axis, length)
+    new = new and (new.adjusted("gives", axis, length) or new)
+    return new if new and isinstance(ends_meet(new.shapes()), Signature) else None
+
+
+def tidy(pattern: Pattern) -> Pattern:
+    """A pattern of a chain as its layer writes it."""
+    return Signature((pattern,), ()).tidy().inputs[0]

@@ -1,0 +1,54 @@
+"""Container: a module made of other modules, whose instance can be indexed and iterated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from noeira.errors import CompositionError
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Signature, listed
+
+
+class Container(Module):
+    """The parent of the combinators.
+
+    On an instance: `len(net)`, `net[0]`, `net[-1]`, `for layer in net`.
+    """
+
+    @classmethod
+    def parts(cls) -> tuple[type[Module], ...]:
+        """The module types inside, in order."""
+        raise CompositionError(
+            f"{cls.__name__} does not say what it is made of: define the classmethod parts(cls)"
+        )
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        return tuple((str(index), part) for index, part in enumerate(cls.parts()))
+
+    def __len__(self) -> int:
+        return len(type(self).children())
+
+    def __getitem__(self, index: int) -> Any:
+        """The child instance at `index`; it shares the memory of the network."""
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"{type(self)!r} has {count} layers, there is no {index}")
+        return self.child(index % count)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+
+def unary(owner: str, part: type[Module], index: int | None = None) -> Signature:
+    """The signature of a part that must have one input and one output. Raises CompositionError."""
+    signature = part.shapes()
+    for word, patterns in (("takes", signature.inputs), ("gives", signature.outputs)):
+        if len(patterns) != 1:
+            place = "the module" if index is None else f"layer {index}"
+            raise CompositionError(
+                f"{place} of {owner}: {part!r} {word} {len(patterns)} values, {listed(patterns)}; "
+                f"in {owner} a layer {word} one"
+            )
+    return signature

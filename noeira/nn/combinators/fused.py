@@ -1,0 +1,166 @@
+"""Fused: modules one after the other, in one kernel; what cannot be one kernel is refused when the
+type is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from noeira.errors import CompositionError, FusionError
+from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.types import TensorType
+from noeira.nn.combinators.chain import composed, replaced
+from noeira.nn.combinators.container import Container
+from noeira.nn.core.binding import as_written
+from noeira.nn.core.module import Module
+from noeira.nn.core.scope import Scope
+from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.slots import modules
+from noeira.nn.core.unify import Misfit, solve
+
+# (first type without its parameters, the types after it) -> the named fused type that has the first
+# one's parameters
+SHORT_NAMES: dict[tuple[Any, ...], Any] = {}
+# Lengths tried for open axes when a fused type is probed.
+PROBES = (8, 16, 32, 64)
+
+
+class Fused(Container):
+    """`Fused[A, B, …]`: B(A(x)), computed by one kernel; the values between them are never stored
+    unless read elsewhere.
+
+    Takes and gives what Sequential[A, B, …] does, with the same numbers. Parameters: those of the
+    modules; named without a position if only one of them has any, so that `Fused[Linear[3, 4],
+    ReLU]` has `weight` and `bias`.
+    Some have short names: `Fused[Linear[3, 4], ReLU]` is `LinearReLU[3, 4]`.
+    """
+
+    LAYERS = modules()
+    placeholders: ClassVar[dict[str, str]] = {"LAYERS": "A, B, …"}
+
+    @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if cls is not Fused:
+            return
+        written = as_written(cls, args, named)
+        types = [a for a in args if isinstance(a, type) and issubclass(a, Module)]
+        if len(args) == len(types) == 1 and cls.ready(types[0]):
+            raise FusionError(
+                f"{written}: there is nothing to fuse {types[0]!r} with; write {types[0]!r}"
+            )
+        inner = [part for part in types if issubclass(part, Fused) and part.values is not None]
+        if inner:
+            raise FusionError(
+                f"{written}: {inner[0]!r} is a kernel already; write {cls.instead_of(types)}"
+            )
+
+    @classmethod
+    def instead_of(cls, types: list[type[Module]]) -> str:
+        """What to write in place of fused types inside a fused type."""
+        flat = tuple(p for t in types for p in (t.parts() if issubclass(t, Fused) else (t,)))
+        try:
+            return repr(Fused.parametrised(flat, {}))
+        except CompositionError:
+            return f"Sequential[{', '.join(map(repr, types))}]"
+
+    @classmethod
+    def ready(cls, part: type[Module]) -> bool:
+        """Whether a type has all the parameters that it needs."""
+        return part.values is not None or not any(s.required for s in part.slots.values())
+
+    @classmethod
+    def make(cls, values: tuple[Any, ...]) -> Any:
+        if cls is Fused:
+            first, *rest = values[0]
+            short = SHORT_NAMES.get((first.origin, *rest)) if "values" in first.__dict__ else None
+            if short is not None:
+                return short.make(first.values)
+        return super().make(values)
+
+    @classmethod
+    def check(cls) -> None:
+        super().check()
+        from noeira.ir.forms import refusal
+
+        if reason := refusal(probe(cls)):
+            raise FusionError(
+                f"{cls!r} cannot be one kernel: {reason}\n\n"
+                f"  Write {apart(cls)} for one kernel each, or fuse fewer of them."
+            )
+
+    @classmethod
+    def parts(cls) -> tuple[type[Module], ...]:
+        return cls.LAYERS
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        parts = cls.parts()
+        if sum(bool(part.parameters() or part.states()) for part in parts) > 1:
+            return super().children()
+        return tuple(("", part) for part in parts)
+
+    @classmethod
+    def compose(cls) -> Signature:
+        return composed(cls, cls.parts())
+
+    @classmethod
+    def adjusted(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
+        if "LAYERS" not in cls.slots:
+            return super().adjusted(end, axis, length)
+        layers = replaced(cls.parts(), end, axis, length) if "values" in cls.__dict__ else None
+        return layers and cls.origin.make((tuple(layers),))
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        inside = scope.fused()
+        for name, part in cls.children():
+            x = inside.child(name, part).run(x)
+        return x
+
+    def __getattr__(self, name: str) -> Any:
+        """A tensor of a part that has no position of its own: `net[0].weight`."""
+        for index, (path, part) in enumerate(type(self).children()):
+            if path == "" and (name in part.own_params or name in part.own_states):
+                return getattr(self.child(index), name)
+        raise AttributeError(f"{type(self)!r} has no attribute {name!r}")
+
+
+def probe(cls: type[Module]) -> tuple[Node, ...]:
+    """The nodes of a fused type for two small samples; open sizes are made up."""
+    builder = Builder("probe")
+    tensors = {**cls.parameters(), **cls.states()}
+    values = {path: Value(path, TensorType("f32", info.shape)) for path, info in tensors.items()}
+    signature = small(cls.shapes())
+    inputs = [
+        builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
+        for p in signature.inputs
+    ]
+    Scope(builder, cls, values).run(*inputs)
+    return tuple(builder.nodes)
+
+
+def small(signature: Signature) -> Signature:
+    """The signature with small lengths for everything open.
+
+    Raises CompositionError if none of a few suits it.
+    """
+    for length in PROBES:
+        guess = signature.filled(dict.fromkeys(signature.variables(), length))
+        try:
+            return solve(guess, [fixed(p) for p in guess.inputs])
+        except Misfit:
+            continue
+    raise CompositionError(f"no small sample suits {signature}")
+
+
+def fixed(pattern: Pattern) -> Pattern:
+    """The pattern with `*` standing for nothing, or for one axis where there is no other."""
+    return (
+        replace(pattern, rest=None, axes=pattern.axes or (PROBES[0],)) if pattern.rest else pattern
+    )
+
+
+def apart(cls: type[Container]) -> str:
+    """The same modules one after the other, unfused."""
+    return f"Sequential[{', '.join(map(repr, cls.parts()))}]"

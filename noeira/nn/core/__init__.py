@@ -1,0 +1,1 @@
+"""The core of `noeira.nn`: module types, signatures, parameters, initial values and tracing."""

@@ -1,0 +1,138 @@
+"""From what a user writes in brackets to the values of the type parameters, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noeira.errors import CompositionError
+from noeira.nn.core.slots import Slot
+
+if TYPE_CHECKING:
+    from noeira.nn.core.module import Module
+
+LONGEST = 70
+
+
+def bind(cls: type[Module], args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The value of every slot of `cls`, in order.
+
+    Raises CompositionError, one message a mistake.
+    """
+    slots = list(cls.slots.values())
+    written = as_written(cls, args, named)
+    if not slots:
+        raise CompositionError(f"{cls.__name__} takes no parameters: write {cls.__name__}")
+    args = gathered(cls, slots, args, written)
+    given = dict(zip(cls.slots, args, strict=False))
+    for keyword, value in named.items():
+        name = keyword.upper()
+        if name not in cls.slots:
+            raise unknown(cls, keyword)
+        if name in given:
+            raise CompositionError(f"{written}: {cls.slots[name].label} is given twice")
+        given[name] = value
+    missing = [shown(cls, s) for s in slots if s.required and s.name not in given]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise CompositionError(
+            f"{written}: {' and '.join(missing)} {verb} missing; write {usage(cls)}"
+        )
+    return tuple(s.read(given[s.name], written) if s.name in given else s.default for s in slots)
+
+
+def shown(cls: type[Module], slot: Slot) -> str:
+    """The value of a slot as messages name it: `IN`, `bias`, `M`."""
+    return cls.placeholders.get(slot.name, slot.label)
+
+
+def gathered(
+    cls: type[Module], slots: list[Slot], args: tuple[Any, ...], written: str
+) -> tuple[Any, ...]:
+    """The positional values, one a slot: a last slot of several modules takes what is left."""
+    if slots[-1].several:
+        fixed = len(slots) - 1
+        rest = args[fixed:]
+        if not rest:
+            raise CompositionError(
+                f"{written} is empty: write {usage(cls)} with at least one module type"
+            )
+        return (*args[:fixed], rest)
+    if len(args) > len(slots):
+        raise CompositionError(
+            f"{written}: {len(args)} parameters are too many; write {usage(cls)}"
+        )
+    return args
+
+
+def unknown(cls: type[Module], keyword: str) -> CompositionError:
+    """The error for a keyword that is no parameter."""
+    import difflib
+
+    labels = [slot.label for slot in cls.slots.values()]
+    near = difflib.get_close_matches(keyword.lower(), [label.lower() for label in labels], n=1)
+    hint = f"; did you mean {next(x for x in labels if x.lower() == near[0])}?" if near else ""
+    return CompositionError(
+        f"{cls.__name__} has no parameter {keyword!r}; it has {', '.join(labels)}{hint}"
+    )
+
+
+def usage(cls: type[Module]) -> str:
+    """How a type is written: `Linear[IN, OUT]`, `Clamp.of(low=…, high=…)`, `Repeat[N, M]`."""
+    slots = list(cls.slots.values())
+    required = [slot for slot in slots if slot.required]
+    if any(not slot.required for slot in slots[: len(required)]):
+        return f"{cls.__name__}.of({', '.join(f'{slot.label}=…' for slot in required)})"
+    needed = [shown(cls, slot) for slot in required]
+    options = [f"{slot.label}=…" for slot in slots if not slot.required]
+    base = f"{cls.__name__}[{', '.join(needed)}]" if needed else cls.__name__
+    return f"{base} or {cls.__name__}.of({', '.join([*needed, *options])})" if options else base
+
+
+def as_written(cls: type[Module], args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """The type as the user wrote it, shortened in the middle if it is long."""
+    inside = [short(a) for a in args] + [f"{k}={short(v)}" for k, v in named.items()]
+    if not args and not named:
+        return f"{cls.__name__}[()]" if usage(cls).endswith("…]") else cls.__name__
+    if named:
+        return f"{cls.__name__}.of({', '.join(inside)})"
+    body = ", ".join(inside)
+    if len(body) > LONGEST:
+        body = f"{short(args[0])}, …" if len(short(args[0])) < LONGEST else "…"
+    return f"{cls.__name__}[{body}]"
+
+
+def short(value: Any) -> str:
+    """A value in a few words."""
+    from noeira.nn.core.module import Module
+
+    if isinstance(value, Module):
+        text = f"{type(value)!r}()"
+    elif isinstance(value, type) and not issubclass(value, Module):
+        text = value.__name__
+    else:
+        text = repr(value) if isinstance(value, type) else getattr(value, "__name__", repr(value))
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def type_text(cls: type[Module], values: tuple[Any, ...]) -> str:
+    """The shortest text that evaluates to the type: without the defaults at its end."""
+    slots = list(cls.slots.values())
+    pairs = list(zip(slots, values, strict=True))
+    while pairs and not pairs[-1][0].required and pairs[-1][1] == pairs[-1][0].default:
+        pairs.pop()
+    plain = pairs
+    for position, (_, value) in enumerate(pairs):
+        if value is None:
+            plain = pairs[:position]
+            break
+    inside = [value_text(slot, value) for slot, value in plain]
+    if len(plain) == len(pairs):
+        return f"{cls.__name__}[{', '.join(inside)}]"
+    inside += [f"{s.label}={v!r}" for s, v in pairs[len(plain) :] if s.required or v != s.default]
+    return f"{cls.__name__}.of({', '.join(inside)})"
+
+
+def value_text(slot: Slot, value: Any) -> str:
+    """The value of a slot inside brackets."""
+    return ", ".join(map(repr, value)) if slot.several else repr(value)

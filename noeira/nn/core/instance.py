@@ -1,0 +1,85 @@
+"""Instances of module types: they own the memory of the parameters, or share their network's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noeira.errors import CompositionError, DtypeError
+from noeira.nn.core.init import initializer
+from noeira.nn.core.parameters import Parameter, StateTensor, joined
+
+if TYPE_CHECKING:
+    from noeira.nn.core.module import Module
+    from noeira.runtime.store import Store
+
+
+class Instance:
+    """The half of `Module` that has memory. A child is a view of the same store at its own path."""
+
+    store: Store
+    path: str
+    inner: dict[str, Any]
+
+    def begin(self: Any, init: Any, seed: int, dtype: str) -> None:
+        """Allocate the store of a whole network and fill it.
+
+        Member i of the layout is drawn from stream i of the initial values.
+        """
+        from noeira.ir.random import INITIAL_STREAM, check_key, fill
+        from noeira.ir.types import TensorType
+        from noeira.runtime.store import Store
+
+        rule = initializer(init)
+        check_key(seed, 0)
+        if dtype not in ("f32", "f64"):
+            raise DtypeError(f"parameters are kept in f32 or f64, not {dtype!r}")
+        module: type[Module] = type(self)
+        states = module.states()
+        types = {path: TensorType(info.dtype, info.shape) for path, info in states.items()}
+        self.store, self.path, self.inner = Store(module.layout(), types, dtype), "", {}
+        infos = module.parameters()
+        for index, member in enumerate(self.store.layout.members):
+            distribution = infos[member.name].distribution(rule)
+            values = fill(distribution, seed, INITIAL_STREAM + index, member.shape, dtype)
+            self.store.view("val", member.name)[...] = values
+        for path, info in states.items():
+            self.store.view("state", path)[...] = fill(info.init, seed, 0, info.shape, "f64")
+
+    def child(self: Any, index: int) -> Any:
+        """The child instance at `index`, the same object each time."""
+        name, module = type(self).children()[index]
+        key = f"{index}"
+        if key not in self.inner:
+            made = object.__new__(module)
+            made.store, made.path, made.inner = self.store, joined(self.path, name), {}
+            self.inner[key] = made
+        return self.inner[key]
+
+    def parameter(self: Any, path: str) -> Parameter:
+        """The parameter at a dotted path, `net.parameter("0.weight")`.
+
+        Raises CompositionError that lists what there is.
+        """
+        infos = type(self).parameters()
+        if path not in infos:
+            raise missing(self, "parameter", path, infos)
+        return Parameter(joined(self.path, path), infos[path].shape, self.store)
+
+    def state(self: Any, path: str) -> StateTensor:
+        """The state at a dotted path. Raises CompositionError that lists what there is."""
+        infos = type(self).states()
+        if path not in infos:
+            raise missing(self, "state", path, infos)
+        return StateTensor(joined(self.path, path), infos[path].shape, self.store)
+
+    def __repr__(self) -> str:
+        module: Any = type(self)
+        place = f" at {self.path}" if self.path else ""
+        count = sum(info.size for info in module.parameters().values())
+        return f"<{module!r}{place}: {module.shapes()}, {count:,} parameters>"
+
+
+def missing(owner: Any, kind: str, path: str, infos: dict[str, Any]) -> CompositionError:
+    """The error for a path that does not exist."""
+    listed = ", ".join(list(infos)[:8]) + (", …" if len(infos) > 8 else "")
+    return CompositionError(f"{type(owner)!r} has no {kind} {path!r}; it has {listed or 'none'}")

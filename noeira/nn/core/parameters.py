@@ -1,0 +1,298 @@
+"""Parameters and states: descriptors on a module type, and what they are on a type and on an
+instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
+
+from noeira.errors import CompositionError, ShapeError
+from noeira.ir.random import Distribution, zero
+from noeira.nn.core.expression import Axis, names, substitute
+from noeira.nn.core.signature import parse_axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from noeira.nn.core.init import Initializer
+    from noeira.nn.core.module import Module
+    from noeira.runtime.store import Store
+
+# How a parameter begins: by the initialiser's rule for weights or biases, or always in the same
+# way.
+Rule: TypeAlias = "str | Distribution"
+
+
+class Tensor:
+    """What `Param` and `State` share: a shape in the type parameters of the module, and a
+    condition.
+
+    shape: for each axis an expression in the type parameters, such as "OUT" or "IC*K*K".
+    when: the name of a type parameter; the tensor exists where that is true.
+    """
+
+    def __init__(self, *shape: str, when: str = "") -> None:
+        self.shape, self.when, self.name = shape, when, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def exists(self, module: type[Module]) -> bool:
+        """Whether the module type has it."""
+        return not self.when or bool(getattr(module, self.when))
+
+    def lengths(self, module: type[Module], axes: tuple[str, ...]) -> tuple[int, ...]:
+        """Expressions in the type parameters of `module`, as numbers."""
+        values = module.sizes()
+        found = [substitute(self.parsed(module, axis), values) for axis in axes]
+        return tuple(axis for axis in found if isinstance(axis, int))
+
+    def check(self, module: type[Module]) -> None:
+        """Raises CompositionError if a name in an expression is no type parameter."""
+        known = set(module.slots)
+        used = [n for axis in self.expressions() for n in names(self.parsed(module, axis))]
+        for name in [*used, *([self.when] if self.when else [])]:
+            if name not in known:
+                raise CompositionError(
+                    f"{module.__name__}.{self.name}: there is no type parameter {name}"
+                )
+
+    def parsed(self, module: type[Module], axis: str) -> Axis:
+        """One expression in the type parameters."""
+        return parse_axis(axis, f"{module.__name__}.{self.name}")
+
+    def expressions(self) -> tuple[str, ...]:
+        """Every expression in type parameters."""
+        return self.shape
+
+    def absent(self, module: type[Module]) -> AttributeError:
+        """The error for a tensor that the type switched off."""
+        return AttributeError(
+            f"{module!r} has no {self.name}: it is made with {self.when.lower()}=False"
+        )
+
+
+class Param(Tensor):
+    """A trainable tensor: `weight = Param("IN", "OUT")`.
+
+    init: "weight" or "bias", by the initialiser's rule, or a `Distribution` that it always begins
+    with.
+    decay: whether weight decay acts on it; by default on weights only.
+    fans: the number of inputs and outputs that one element serves, as expressions; by default the
+    two axes of a matrix.
+    """
+
+    def __init__(
+        self,
+        *shape: str,
+        init: Rule = "weight",
+        decay: bool | None = None,
+        when: str = "",
+        fans: tuple[str, str] | None = None,
+    ) -> None:
+        super().__init__(*shape, when=when)
+        self.init = init
+        self.decay = init == "weight" if decay is None else decay
+        self.fans = fans or (shape if len(shape) == 2 else None)
+        if init not in ("weight", "bias") and not isinstance(init, Distribution):
+            raise CompositionError(
+                f'Param: init must be "weight", "bias" or a Distribution, not {init!r}'
+            )
+        if init == "weight" and self.fans is None:
+            raise CompositionError(
+                'Param: a weight that is no matrix needs its fans: fans=("IC*K*K", "OC*K*K")'
+            )
+
+    def expressions(self) -> tuple[str, ...]:
+        return self.shape + (self.fans or ())
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Param: ...
+    @overload
+    def __get__(self, instance: Module, owner: type) -> Parameter: ...
+    def __get__(self, instance: Module | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        if not self.exists(owner):
+            raise self.absent(owner)
+        return instance.parameter(self.name)
+
+    def __set__(self, instance: Module, value: Any) -> None:
+        raise AttributeError(
+            f"the tensors of {self.name} are changed in place: write .{self.name}.val[...] = …"
+        )
+
+    def info(self, module: type[Module], module_path: str) -> ParamInfo:
+        """The parameter of the module at `module_path`."""
+        fan_in, fan_out = self.lengths(module, self.fans) if self.fans else (0, 0)
+        return ParamInfo(
+            joined(module_path, self.name),
+            self.lengths(module, self.shape),
+            self.decay,
+            self.init,
+            fan_in,
+            fan_out,
+            module,
+            module_path,
+        )
+
+
+class State(Tensor):
+    """A tensor that outlives a step and has no gradient: `running_mean = State("C")`."""
+
+    def __init__(
+        self, *shape: str, init: Distribution | None = None, dtype: str = "f32", when: str = ""
+    ) -> None:
+        super().__init__(*shape, when=when)
+        self.init, self.dtype = init or zero(), dtype
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> State: ...
+    @overload
+    def __get__(self, instance: Module, owner: type) -> StateTensor: ...
+    def __get__(self, instance: Module | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        if not self.exists(owner):
+            raise self.absent(owner)
+        return instance.state(self.name)
+
+    def __set__(self, instance: Module, value: Any) -> None:
+        raise AttributeError(
+            f"the tensor of {self.name} is changed in place: write .{self.name}.val[...] = …"
+        )
+
+    def info(self, module: type[Module], module_path: str) -> StateInfo:
+        """The state of the module at `module_path`."""
+        path = joined(module_path, self.name)
+        return StateInfo(
+            path, self.lengths(module, self.shape), self.dtype, self.init, module, module_path
+        )
+
+
+@dataclass(frozen=True)
+class ParamInfo:
+    """A parameter of a network type: everything but its elements.
+
+    path: dotted, such as `0.weight`. init: see `Param`. fan_in, fan_out: inputs and outputs one
+    element serves.
+    module, module_path: the type that declares it, and where that is in the network.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    decay: bool
+    init: Rule
+    fan_in: int
+    fan_out: int
+    module: type[Module]
+    module_path: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return product(self.shape)
+
+    def distribution(self, initializer: Initializer) -> Distribution:
+        """How its elements begin."""
+        if isinstance(self.init, Distribution):
+            return self.init
+        return (
+            initializer.bias()
+            if self.init == "bias"
+            else initializer.weight(self.fan_in, self.fan_out)
+        )
+
+
+@dataclass(frozen=True)
+class StateInfo:
+    """A state of a network type: everything but its elements."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    init: Distribution
+    module: type[Module]
+    module_path: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return product(self.shape)
+
+
+class Owned:
+    """A tensor of an instance: views of the memory that the instance's store owns."""
+
+    kind: ClassVar[str] = "val"
+
+    def __init__(self, path: str, shape: tuple[int, ...], store: Store) -> None:
+        self.path, self.shape, self.store = path, shape, store
+
+    @property
+    def val(self) -> np.ndarray:
+        """The values."""
+        return self.store.view(self.kind, self.path)
+
+    @val.setter
+    def val(self, array: Any) -> None:
+        copy_into(self.val, array, self.path)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path} {list(self.shape)}>"
+
+
+class StateTensor(Owned):
+    """A state of an instance; `val` is a view."""
+
+    kind = "state"
+
+
+class Parameter(Owned):
+    """A parameter of an instance; `val`, `grd`, `m` and `v` are views."""
+
+    @property
+    def grd(self) -> np.ndarray:
+        """The gradient of the last step."""
+        return self.store.view("grd", self.path)
+
+    @property
+    def m(self) -> np.ndarray:
+        """The optimizer's first moment; made on first use."""
+        return self.store.view("m", self.path)
+
+    @property
+    def v(self) -> np.ndarray:
+        """The optimizer's second moment; made on first use."""
+        return self.store.view("v", self.path)
+
+
+def copy_into(view: np.ndarray, array: Any, path: str) -> None:
+    """Assign an array of the same shape. Raises ShapeError."""
+    import numpy as np
+
+    given = np.asarray(array)
+    if given.shape != view.shape:
+        raise ShapeError(f"{path} has shape {view.shape}, not {given.shape}")
+    view[...] = given
+
+
+def joined(path: str, name: str) -> str:
+    """A dotted path; an empty part adds nothing."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def product(shape: tuple[int, ...]) -> int:
+    """Number of elements."""
+    import math
+
+    return math.prod(shape)
+
+
+def walk(module: type[Module], path: str = "") -> Iterator[tuple[str, type[Module]]]:
+    """Every module of a network type with its path, parents first, in definition order."""
+    yield path, module
+    for name, child in module.children():
+        yield from walk(child, joined(path, name))

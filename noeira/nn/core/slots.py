@@ -1,0 +1,250 @@
+"""Type parameters: how a module declares them, and the one message for each value that does not
+belong there.
+
+class Conv(Module):
+    IN, OUT = size(), size()          # positive whole numbers, must be given
+    STRIDE = size(1)                  # with a default
+    BIAS = flag(True)                 # True or False
+    SLOPE = number(0.01)              # a finite number
+    INNER = module()                  # a module type
+    LAYERS = modules()                # module types, one or more
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+from noeira.errors import CompositionError
+
+if TYPE_CHECKING:
+    from noeira.nn.core.module import Module
+
+
+class Missing:
+    """The default of a parameter that must be given."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = Missing()
+
+
+class Slot:
+    """A type parameter; its attribute name in capitals is its name in signatures."""
+
+    what: ClassVar[str] = "a value"
+    several: ClassVar[bool] = False
+
+    def __init__(self, default: Any = MISSING) -> None:
+        self.default, self.name = default, ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if name != name.upper():
+            raise CompositionError(
+                f"{owner.__name__}.{name}: a type parameter is written in capitals: {name.upper()}"
+            )
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        """A type that has no parameters yet shows the defaults."""
+        return self if self.required else self.default
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {self.what}>"
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is MISSING
+
+    @property
+    def label(self) -> str:
+        """The name as messages write it: options in lower case, sizes in capitals."""
+        return self.name.lower()
+
+    def read(self, value: Any, written: str) -> Any:
+        """The value in its one form.
+
+        Raises CompositionError; `written` is the type as the user wrote it.
+        """
+        raise NotImplementedError
+
+    def refuse(self, value: Any, written: str, advice: str = "") -> CompositionError:
+        """The error for a value that does not belong here."""
+        also = " or None" if self.default is None else ""
+        tail = f"; {advice}" if advice else ""
+        return CompositionError(
+            f"{written}: {self.label} must be {self.what}{also}, not {described(value)}{tail}"
+        )
+
+
+class SizeSlot(Slot):
+    """A whole number of at least `least`."""
+
+    def __init__(self, default: Any = MISSING, least: int = 1) -> None:
+        super().__init__(default)
+        self.least = least
+
+    @property
+    def what(self) -> str:  # type: ignore[override]
+        """What belongs here."""
+        return (
+            "a positive whole number"
+            if self.least == 1
+            else f"a whole number of at least {self.least}"
+        )
+
+    @property
+    def label(self) -> str:
+        """Sizes are in capitals; those with a value by default are options."""
+        return self.name if self.required or self.default is None else self.name.lower()
+
+    def read(self, value: Any, written: str) -> Any:
+        if value is None and self.default is None:
+            return None
+        if isinstance(value, (bool, type, NoneType)) or not hasattr(value, "__index__"):
+            raise self.refuse(value, written, whole_number_advice(value))
+        whole = operator.index(value)
+        if whole < self.least:
+            raise self.refuse(whole, written)
+        return whole
+
+
+class FlagSlot(Slot):
+    """True or False."""
+
+    what = "True or False"
+
+    def read(self, value: Any, written: str) -> Any:
+        if not isinstance(value, bool):
+            raise self.refuse(value, written)
+        return value
+
+
+class NumberSlot(Slot):
+    """A finite number from `low` to `high`, both included."""
+
+    def __init__(
+        self, default: Any = MISSING, low: float = -math.inf, high: float = math.inf
+    ) -> None:
+        super().__init__(default)
+        self.low, self.high = low, high
+
+    @property
+    def what(self) -> str:  # type: ignore[override]
+        """What belongs here."""
+        if self.low == -math.inf and self.high == math.inf:
+            return "a finite number"
+        if self.high == math.inf:
+            return f"a number of at least {self.low:g}"
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def read(self, value: Any, written: str) -> Any:
+        if isinstance(value, (bool, str, type)) or not hasattr(value, "__float__"):
+            raise self.refuse(value, written)
+        real = float(value)
+        if not math.isfinite(real) or not self.low <= real <= self.high:
+            raise self.refuse(real, written)
+        return real + 0.0  # -0.0 and 0.0 are one type
+
+
+class ModuleSlot(Slot):
+    """A module type."""
+
+    what = "a module type"
+
+    def read(self, value: Any, written: str) -> Any:
+        from noeira.nn.core.parts import module_type
+
+        return module_type(value, self.name and written, None)
+
+
+class ModulesSlot(Slot):
+    """Module types, one or more."""
+
+    what = "module types"
+    several = True
+
+    def read(self, value: Any, written: str) -> Any:
+        from noeira.nn.core.parts import module_type
+
+        return tuple(module_type(part, written, index) for index, part in enumerate(value))
+
+
+class Derived:
+    """A part that follows from the type parameters; made by `derived`."""
+
+    def __init__(self, rule: Callable[[Any], Any]) -> None:
+        self.rule = rule
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self.rule(owner)
+
+
+@overload
+def size(default: None, least: int = 1) -> int | None: ...
+@overload
+def size(default: int | Missing = MISSING, least: int = 1) -> int: ...
+def size(default: Any = MISSING, least: int = 1) -> Any:
+    """A type parameter, a whole number of at least `least`; with a default it is an option."""
+    return SizeSlot(default, least)
+
+
+def flag(default: bool) -> bool:
+    """A type parameter that is True or False."""
+    slot: Any = FlagSlot(default)
+    return slot
+
+
+def number(default: Any = MISSING, low: float = -math.inf, high: float = math.inf) -> float:
+    """A type parameter that is a finite number from `low` to `high`."""
+    slot: Any = NumberSlot(default, low, high)
+    return slot
+
+
+def module() -> type[Module]:
+    """A type parameter that is a module type."""
+    slot: Any = ModuleSlot()
+    return slot
+
+
+def modules() -> tuple[type[Module], ...]:
+    """Type parameters that are module types, one or more; no other type parameter can follow."""
+    slot: Any = ModulesSlot()
+    return slot
+
+
+def derived(rule: Callable[[Any], Any]) -> Any:
+    """What follows from the type parameters, in place of a parameter of the parent:
+
+    class Block(Residual):
+        D = size()
+        INNER = derived(lambda block: Sequential[LinearReLU[block.D, 4 * block.D], Linear[4 *
+        block.D, block.D]])
+    """
+    return Derived(rule)
+
+
+def described(value: Any) -> str:
+    """A value as a message shows it."""
+    from noeira.nn.core.module import Module
+
+    if isinstance(value, type) and issubclass(value, Module):
+        return f"the module type {value!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return repr(value)
+
+
+def whole_number_advice(value: Any) -> str:
+    """What to write instead, where that is plain."""
+    if isinstance(value, float) and value.is_integer() and value >= 1:
+        return f"write {int(value)}"
+    if isinstance(value, str) and value.strip().isdigit():
+        return f"write {int(value)}, without quotes"
+    return ""

@@ -1,0 +1,163 @@
+"""Solve signatures: find the axes that make what one module gives what the next one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from noeira.nn.core.expression import (
+    Axis,
+    Name,
+    Sum,
+    bare_name,
+    names,
+    substitute,
+    subtract,
+)
+from noeira.nn.core.signature import Pattern, Signature
+
+
+class Misfit(Exception):
+    """Two patterns cannot be equal.
+
+    `axis` is the first that differs, counted from the end (-1 is the last), or None.
+    """
+
+    def __init__(
+        self, axis: int | None = None, left: Axis | None = None, right: Axis | None = None
+    ) -> None:
+        super().__init__("the shapes differ")
+        self.axis, self.left, self.right = axis, left, right
+
+
+@dataclass
+class Solver:
+    """What is known so far: the values of variables and of `*`, and equations still open."""
+
+    axes: dict[str, Axis] = field(default_factory=dict)
+    rests: dict[str, Pattern] = field(default_factory=dict)
+    waiting: list[tuple[Axis, Axis]] = field(default_factory=list)
+
+    def equal(self, left: Pattern, right: Pattern) -> None:
+        """Make two patterns equal.
+
+        Raises Misfit, after which the solver is not to be used again.
+        """
+        left, right = self.applied(left), self.applied(right)
+        if left.dtype != right.dtype:
+            raise Misfit
+        common = min(len(left.axes), len(right.axes))
+        self.equal_fronts(left, right, common)
+        for position in range(-1, -common - 1, -1):
+            try:
+                self.equal_axes(left.axes[position], right.axes[position])
+            except Misfit:
+                raise Misfit(position, left.axes[position], right.axes[position]) from None
+        self.settle()
+
+    def equal_fronts(self, left: Pattern, right: Pattern, common: int) -> None:
+        """The axes before the common ones: a `*` stands for what the other side has more."""
+        more_left = left.axes[: len(left.axes) - common]
+        more_right = right.axes[: len(right.axes) - common]
+        if left.rest == right.rest:
+            if more_left or more_right:
+                raise Misfit
+        elif left.rest and not more_left:
+            self.rests[left.rest] = Pattern(more_right, right.rest)
+        elif right.rest and not more_right:
+            self.rests[right.rest] = Pattern(more_left, left.rest)
+        else:
+            raise Misfit
+
+    def equal_axes(self, left: Axis, right: Axis) -> None:
+        """Make two lengths equal, now or, if that cannot be decided yet, later."""
+        left, right = self.resolved(left), self.resolved(right)
+        difference = subtract(left, right)
+        if isinstance(difference, int):
+            if difference:
+                raise Misfit
+            return
+        for one, other in ((left, right), (right, left)):
+            name = bare_name(one)
+            if name is not None and name not in names(other):
+                self.bind(name, other)
+                return
+        if not self.solved(difference):
+            self.waiting.append((left, right))
+
+    def solved(self, difference: Sum) -> bool:
+        """Solve c·H + d = 0 for H; False if the equation is of another kind."""
+        if len(difference.terms) != 1 or not isinstance(difference.terms[0][0], Name):
+            return False
+        name, coefficient = difference.terms[0][0].text, difference.terms[0][1]
+        value, remainder = divmod(-difference.constant, coefficient)
+        if remainder:
+            raise Misfit
+        self.bind(name, value)
+        return True
+
+    def bind(self, name: str, value: Axis) -> None:
+        """Give a variable its value; an axis has at least one element."""
+        if isinstance(value, int) and value < 1:
+            raise Misfit
+        self.axes[name] = value
+
+    def settle(self) -> None:
+        """Look at the open equations again: what was just learnt may decide them."""
+        before = -1
+        while self.waiting and len(self.axes) != before:
+            before = len(self.axes)
+            again, self.waiting = self.waiting, []
+            for left, right in again:
+                self.equal_axes(left, right)
+
+    def resolved(self, axis: Axis) -> Axis:
+        """The length with everything known put in."""
+        while any(name in self.axes for name in names(axis)):
+            axis = substitute(axis, self.axes)
+        return axis
+
+    def applied(self, pattern: Pattern) -> Pattern:
+        """The pattern with everything known put in."""
+        while pattern.rest in self.rests:
+            front = self.rests[pattern.rest]
+            pattern = replace(pattern, axes=front.axes + pattern.axes, rest=front.rest)
+        return pattern.mapped(self.resolved)
+
+    def result(self, inputs: Sequence[Pattern], outputs: Sequence[Pattern]) -> Signature:
+        """The signature of a composite, with everything known put in."""
+        where = tuple((self.resolved(a), self.resolved(b)) for a, b in self.waiting)
+        return Signature(tuple(map(self.applied, inputs)), tuple(map(self.applied, outputs)), where)
+
+
+def solve(
+    signature: Signature,
+    inputs: Sequence[Pattern | None] = (),
+    outputs: Sequence[Pattern | None] = (),
+) -> Signature:
+    """The signature with some inputs or outputs given; what is None follows from the others.
+
+    Raises Misfit, whose `axis` is that of the pattern that does not fit.
+    """
+    solver = Solver(waiting=list(signature.where))
+    for expected, given in (
+        *zip(signature.inputs, inputs, strict=False),
+        *zip(signature.outputs, outputs, strict=False),
+    ):
+        if given is not None:
+            solver.equal(expected, Signature((given,), ()).apart("given").inputs[0])
+    solver.settle()
+    solved = solver.result(signature.inputs, signature.outputs)
+    for pattern in solved.patterns:
+        for position, axis in enumerate(pattern.axes):
+            if isinstance(axis, int) and axis < 1:
+                raise Misfit(position - len(pattern.axes), axis)
+    return solved.tidy()
+
+
+def closed(signature: Signature) -> Signature:
+    """With every `*` standing for no axes."""
+    solver = Solver(
+        rests={name: Pattern(()) for name in signature.rests()}, waiting=list(signature.where)
+    )
+    return solver.result(signature.inputs, signature.outputs)

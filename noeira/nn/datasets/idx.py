@@ -1,0 +1,60 @@
+"""The idx file format of MNIST and its relatives, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+U8 = 0x08
+
+
+def read_idx(path: Path, md5: str | None = None) -> np.ndarray:
+    """The u8 array in the idx file at `path`; a name that ends in `.gz` is gunzipped.
+
+    The format: two zero bytes, the element type (8: u8), the number of dimensions, each dimension
+    as a big-endian u32, then the elements in row-major order. `md5` is the expected checksum of the
+    uncompressed bytes. Raises DataError if the file is not exactly that.
+    """
+    import numpy as np
+
+    content = uncompressed(path)
+    if content[:3] != bytes((0, 0, U8)):
+        start = content[:4].hex(" ") or "nothing"
+        raise damaged(path, f"it starts with {start}, an idx file of u8 with 00 00 08")
+    header = 4 + 4 * content[3] if len(content) > 3 else 4
+    if len(content) < header:
+        raise damaged(path, f"it ends within its header, after {len(content)} bytes")
+    shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, header, 4))
+    if len(content) != header + math.prod(shape):
+        raise damaged(
+            path,
+            f"its header announces shape {shape}, {header + math.prod(shape):,} bytes in all, "
+            f"but it has {len(content):,}",
+        )
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if md5 is not None and found != md5:
+        raise damaged(path, f"the MD5 of its uncompressed bytes is {found}, not {md5}")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def uncompressed(path: Path) -> bytes:
+    """The bytes of the file, gunzipped if its name ends in `.gz`."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, f"it cannot be read: {error}") from None
+
+
+def damaged(path: Path, wrong: str) -> DataError:
+    """The error for a data file: its name, what is wrong, what to do."""
+    return DataError(f"{path}: {wrong}. Delete the file, or replace it with an intact copy.")

@@ -1,0 +1,96 @@
+"""Losses: modules of a prediction and a target that give one number, the mean over the batch."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from noeira.errors import CompositionError
+from noeira.ir.graph import Value
+from noeira.nn.core.module import Module
+from noeira.nn.core.scope import Scope
+from noeira.nn.core.slots import number
+
+
+class Loss(Module):
+    """The parent of the losses.
+
+    Its signature says what target goes with a prediction; the result is a number.
+    """
+
+    role = "loss"
+
+
+# How a loss is given: CrossEntropy, CrossEntropy.of(smoothing=0.1), or an instance of one.
+LossLike: TypeAlias = "Loss | type[Loss]"
+
+
+class CrossEntropy(Loss):
+    """mean over rows of logsumexp(x) − Σ_c t_c x_c for a class id y, t_c = (1 − smoothing)·[c = y]
+    + smoothing / C.
+
+    (*, C), (*: i32 < C) -> (). The prediction x are logits, C of them a row. The form of PyTorch's
+    CrossEntropyLoss with `label_smoothing` (Szegedy et al. 2016).
+    """
+
+    SMOOTHING = number(0.0, low=0.0, high=1.0)
+    signature = "(*, C), (*: i32 < C) -> ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        loss, _ = scope.emit(
+            "cross_entropy", prediction, target, hint=("loss", "lse"), smoothing=cls.SMOOTHING
+        )
+        return loss
+
+
+class SoftCrossEntropy(Loss):
+    """mean over rows of logsumexp(x)·Σ_c t_c − Σ_c t_c x_c, t = (1 − smoothing)·target + smoothing
+    / C.
+
+    (*, C), (*, C) -> (). The target is a row of probabilities, which sums to 1, for each row of
+    logits x.
+    """
+
+    SMOOTHING = number(0.0, low=0.0, high=1.0)
+    signature = "(*, C), (*, C) -> ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        loss, _ = scope.emit(
+            "soft_cross_entropy", prediction, target, hint=("loss", "lse"), smoothing=cls.SMOOTHING
+        )
+        return loss
+
+
+class MSE(Loss):
+    """mean over all elements of (prediction − target)², as PyTorch's MSELoss: (*), (*) -> ()."""
+
+    signature = "(*), (*) -> ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        return scope.emit("mse", prediction, target, hint="loss")
+
+
+def loss_type(value: Any) -> type[Loss]:
+    """The type of what a user gave as the loss.
+
+    Raises CompositionError that says how one is given.
+    """
+    return role_type(value, Loss, "loss", "CrossEntropy")
+
+
+def role_type(value: Any, parent: type[Module], role: str, example: str) -> Any:
+    """A module type of the given role from its type or an instance. Raises CompositionError."""
+    found = type(value) if isinstance(value, Module) else value
+    if isinstance(found, str):
+        raise CompositionError(f"{role}: write the type, such as {example}, not the text {found!r}")
+    if not isinstance(found, type) or not issubclass(found, Module):
+        raise CompositionError(f"{role} must be a {role} type such as {example}, not {value!r}")
+    if found is parent or found.role != role:
+        known = ", ".join(sorted(child.__name__ for child in parent.__subclasses__()))
+        raise CompositionError(
+            f"{role} must be a {role} type such as {example}; {found!r} is none; there are {known}"
+        )
+    found.need_parameters(role)
+    return found

@@ -1,0 +1,58 @@
+"""Metrics: modules of a prediction and a target that give a sum and a count, so that parts of a
+data set add up.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from noeira.ir.graph import Value
+from noeira.nn.core.module import Module
+from noeira.nn.core.scope import Scope
+from noeira.nn.core.slots import size
+from noeira.nn.loss import role_type
+
+
+class Metric(Module):
+    """The parent of the metrics; the value of one is sum / count."""
+
+    role = "metric"
+
+
+# How a metric is given: Accuracy, TopK[5], or an instance of one.
+MetricLike: TypeAlias = "Metric | type[Metric]"
+
+
+class TopK(Metric):
+    """`TopK[5]`: how many rows have their class id among the 5 largest logits, and their number.
+
+    (*, C), (*: i32 < C) -> (), ().
+    """
+
+    K = size()
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        return scope.emit("top_k", prediction, target, hint=("correct", "count"), k=cls.K)
+
+
+class Accuracy(Metric):
+    """How many rows have their largest logit at their class id, and the number of rows.
+
+    (*, C), (*: i32 < C) -> (), ().
+    """
+
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        return scope.emit("top_k", prediction, target, hint=("correct", "count"), k=1)
+
+
+def metric_type(value: Any) -> type[Metric]:
+    """The type of what a user gave as a metric.
+
+    Raises CompositionError that says how one is given.
+    """
+    return role_type(value, Metric, "metric", "Accuracy")

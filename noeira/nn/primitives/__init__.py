@@ -1,0 +1,1 @@
+"""Primitives: layers that emit nodes themselves, one file a family."""

@@ -1,0 +1,48 @@
+"""What training gives: a record of each epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training data.
+
+    loss: mean over the samples, as they were met. test_loss, accuracy: over the test data afterwards, None without.
+    seconds: of training and evaluation together.
+    """
+
+    loss: float
+    test_loss: float | None
+    accuracy: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """The epochs that were completed; `interrupted` if Ctrl-C ended training before the last."""
+
+    epochs: tuple[Epoch, ...]
+    interrupted: bool = False
+
+    @property
+    def accuracy(self) -> float | None:
+        """Test accuracy after the last epoch, from 0 to 1; None without test data."""
+        return self.epochs[-1].accuracy if self.epochs else None
+
+    @property
+    def loss(self) -> float | None:
+        """Training loss of the last epoch."""
+        return self.epochs[-1].loss if self.epochs else None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all epochs."""
+        return sum(epoch.seconds for epoch in self.epochs)
+
+    def __str__(self) -> str:
+        count = f"{len(self.epochs)} epoch{'' if len(self.epochs) == 1 else 's'}"
+        if self.accuracy is None:
+            return f"loss {self.loss:.4f} ({count}, {self.seconds:.1f} s)" if self.epochs else count
+        return f"test accuracy {100 * self.accuracy:.1f} % ({count}, {self.seconds:.1f} s)"

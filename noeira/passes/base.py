@@ -1,0 +1,75 @@
+"""What a pass is: a frozen dataclass whose fields are its options, with an undo that proves what it kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+from noeira.errors import ParseError, VerifyError
+from noeira.ir.graph import ComputeGraph
+from noeira.ir.lexer import literal
+from noeira.ir.text import parse_fields
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Graph to graph. Never mutates; valid before, valid after."""
+
+    name: ClassVar[str]
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        """The graph after the pass."""
+        raise NotImplementedError(f"{type(self).__name__}.__call__")
+
+    def undo(self, graph: ComputeGraph) -> ComputeGraph:
+        """The graph before the pass, from the graph after it."""
+        raise NotImplementedError(f"{type(self).__name__}.undo")
+
+    def check(self, before: ComputeGraph, after: ComputeGraph) -> None:
+        """Raises VerifyError if undoing the pass does not give back what it was given."""
+        if self.undo(after) != before:
+            raise VerifyError(f"{self.name}: its undo does not give back the graph it was given")
+
+    def __str__(self) -> str:
+        pairs = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
+        shown = ", ".join(f"{name} = {literal(value)}" for name, value, default in pairs if value != default)
+        return f"{self.name}{{{shown}}}" if shown else self.name
+
+
+def appended(graph: ComputeGraph, by: str) -> ComputeGraph:
+    """The graph without the nodes that the pass `by` emitted."""
+    return replace(graph, nodes=tuple(n for n in graph.nodes if n.origin.by != by))
+
+
+def same_nodes(a: ComputeGraph, b: ComputeGraph) -> bool:
+    """Whether two graphs are equal but for the order of nodes (which named SSA leaves free)."""
+    return Counter(a.nodes) == Counter(b.nodes) and replace(a, nodes=()) == replace(b, nodes=())
+
+
+def all_passes() -> dict[str, type[Pass]]:
+    """Every pass by its name."""
+    from noeira.passes import dce, fuse, keep_gradients, resident, schedule, update, vjp
+
+    found: tuple[Any, ...] = (
+        vjp.Vjp,
+        update.ApplyOptimizer,
+        keep_gradients.KeepGradients,
+        resident.Resident,
+        dce.DeadCodeElimination,
+        fuse.Fuse,
+        schedule.Schedule,
+    )
+    return {p.name: p for p in found}
+
+
+def parse_pass(text: str) -> Pass:
+    """The pass a text such as `vjp` or `resident{samples = 100}` names. Raises ParseError."""
+    name, options = parse_fields(text)
+    known = all_passes()
+    if name not in known:
+        raise ParseError(f"line 2: there is no pass {name!r}; there are {', '.join(known)}")
+    try:
+        return known[name](**options)
+    except TypeError as error:
+        raise ParseError(f"line 2: {text}: {error}") from None

@@ -1,0 +1,41 @@
+"""keep_gradients: the gradients outlive the call, in a state of the same layout.
+
+    %grads = pack(…)
+
+becomes
+
+    state %gradients: f32 @net
+    %grads = pack(…)
+    update %gradients = %grads
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from noeira.ir.graph import Builder, ComputeGraph
+from noeira.passes.base import Pass
+from noeira.passes.vjp import GRADS
+
+STATE = "gradients"
+
+
+@dataclass(frozen=True)
+class KeepGradients(Pass):
+    """Update the state %gradients with %grads."""
+
+    name: ClassVar[str] = "keep_gradients"
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        builder = Builder.of(graph)
+        grads = next(v for n in graph.nodes for v in n.outputs if v.name == GRADS)
+        builder.update(builder.state(STATE, grads.type), grads)
+        return builder.done(graph.outputs)
+
+    def undo(self, graph: ComputeGraph) -> ComputeGraph:
+        return replace(
+            graph,
+            states=tuple(s for s in graph.states if s.value.name != STATE),
+            updates=tuple(u for u in graph.updates if u.state.name != STATE),
+        )

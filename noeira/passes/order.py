@@ -1,0 +1,37 @@
+"""Orders of nodes: the one closest to a wish that respects who reads whom."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from noeira.errors import VerifyError
+from noeira.ir.graph import Node
+
+
+def topological(nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()) -> list[Node]:
+    """The nodes, each after what it reads; among the free ones the earlier in `nodes` first.
+
+    after: further pairs (i, j), node i must come after node j. Raises VerifyError if there is no such order.
+    """
+    maker = {v.name: index for index, node in enumerate(nodes) for v in node.outputs}
+    readers, waiting = defaultdict[int, list[int]](list), [0] * len(nodes)
+    pairs = [(i, maker[v.name]) for i, n in enumerate(nodes) for v in n.inputs if v.name in maker]
+    for index, before in (*pairs, *after):
+        readers[before].append(index)
+        waiting[index] += 1
+    free = [index for index, count in enumerate(waiting) if count == 0]
+    heapq.heapify(free)
+    ordered = list[Node]()
+    while free:
+        index = heapq.heappop(free)
+        ordered.append(nodes[index])
+        for reader in readers[index]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(free, reader)
+    if len(ordered) < len(nodes):
+        stuck = next(node for index, node in enumerate(nodes) if waiting[index])
+        raise VerifyError(f"{stuck.outputs[0]} waits for itself: no order of the nodes exists")
+    return ordered

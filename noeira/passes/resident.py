@@ -1,0 +1,104 @@
+"""resident: mini-batches come from a data set that stays in memory, and results add up over calls.
+
+    input %x: f32[100, 784]
+    …
+    return %loss
+
+becomes
+
+    input %data.x: f32[60000, 784]
+    input %order: i32[60000] < 60000
+    state %cursor: i64[] … state %total.loss: f64[] … state %bad: i64[] = constant(-1.0)
+    %x = take(%data.x, %order, %cursor) {rows = 100}                      by resident
+    …
+    %total.loss.next = accumulate(%total.loss, %loss, %ok) {weight = 100} by resident
+    %bad.next = record_bad(%bad, %tick, %ok)                              by resident
+    %cursor.next = advance(%cursor, %ok) {by = 100, length = 60000}       by resident
+    return %loss
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from noeira.ir.graph import ROOT, Builder, ComputeGraph, Input, Node, Origin, Update, Value
+from noeira.ir.types import TensorType
+from noeira.passes.base import Pass
+
+COUNTER, TOTAL = TensorType("i64", ()), TensorType("f64", ())
+
+
+@dataclass(frozen=True)
+class Resident(Pass):
+    """A prefix that gathers, and a suffix that adds up, so that n steps are n calls of one entry.
+
+    samples: of the data set; weights: for each result to add up, its name and what one call counts for.
+    """
+
+    name: ClassVar[str] = "resident"
+    samples: int = 1
+    weights: tuple[tuple[str, float], ...] = ()
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        rows = graph.inputs[0].value.type.shape[0]
+        gathered, inputs, cursor = self.prefix(graph, rows)
+        builder = Builder.of(replace(graph, inputs=inputs, nodes=(*gathered, *graph.nodes)))
+        builder.state("cursor", COUNTER)
+        values = {v.name: v for n in graph.nodes for v in n.outputs}
+        ok = [values["ok"]] if "ok" in values else []
+        with builder.at(self.origin()):
+            for name, weight in self.weights:
+                total = builder.state(f"total.{name}", TOTAL)
+                added = builder.emit(
+                    "accumulate", total, values[name], *ok, weight=weight, hint=f"{total.name}.next"
+                )
+                builder.update(total, added)
+            if ok:
+                bad = builder.state("bad", COUNTER, initial=("constant(-1.0)",))
+                tick = graph.state("tick").value
+                builder.update(bad, builder.emit("record_bad", bad, tick, *ok, hint="bad.next"))
+            builder.update(
+                cursor,
+                builder.emit("advance", cursor, *ok, by=rows, length=self.samples, hint="cursor.next"),
+            )
+        return builder.done(graph.outputs)
+
+    def origin(self) -> Origin:
+        """The stamp of everything the pass adds."""
+        return Origin(ROOT, f"data set of {self.samples}", self.name)
+
+    def prefix(
+        self, graph: ComputeGraph, rows: int
+    ) -> tuple[tuple[Node, ...], tuple[Input, ...], Value]:
+        """The nodes that gather each input, the inputs that take its place, and the cursor."""
+        builder = Builder("gather")
+        cursor = Value("cursor", COUNTER)
+        data = [
+            builder.input(
+                f"data.{given.value.name}",
+                replace(given.value.type, shape=(self.samples, *given.value.type.shape[1:])),
+                given.limit,
+            )
+            for given in graph.inputs
+        ]
+        order = builder.input("order", TensorType("i32", (self.samples,)), self.samples)
+        with builder.at(self.origin()):
+            for source, given in zip(data, graph.inputs, strict=True):
+                builder.emit("take", source, order, cursor, rows=rows, hint=given.value.name)
+        return tuple(builder.nodes), tuple(builder.inputs), cursor
+
+    def undo(self, graph: ComputeGraph) -> ComputeGraph:
+        limits = {i.value.name: i.limit for i in graph.inputs}
+        own = [n for n in graph.nodes if n.origin.by == self.name]
+        takes = [n for n in own if n.op.name == "take"]
+        made = {v.name for n in own for v in n.outputs}
+        kept: tuple[Update, ...] = tuple(u for u in graph.updates if u.new.name not in made)
+        totals = {f"total.{name}" for name, _ in self.weights} | {"cursor", "bad"}
+        return replace(
+            graph,
+            inputs=tuple(Input(n.outputs[0], limits[n.inputs[0].name]) for n in takes),
+            states=tuple(s for s in graph.states if s.value.name not in totals),
+            nodes=tuple(n for n in graph.nodes if n.origin.by != self.name),
+            updates=kept,
+        )

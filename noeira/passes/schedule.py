@@ -1,0 +1,46 @@
+"""schedule: the last word on the order of launches.
+
+    %step.next = count(%step, %ok)                  %params.next, … = adam(…, %step, …)
+    %params.next, … = adam(…, %step, …)   becomes   %step.next = count(%step, %ok)
+
+A node that updates a state takes over its memory, so it runs after every other reader of the old value.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from noeira.errors import VerifyError
+from noeira.ir.graph import ComputeGraph
+from noeira.passes.base import Pass, same_nodes
+from noeira.passes.order import topological
+
+
+@dataclass(frozen=True)
+class Schedule(Pass):
+    """Order nodes so that every update can happen in place."""
+
+    name: ClassVar[str] = "schedule"
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        readers, maker = defaultdict[str, list[int]](list), dict[str, int]()
+        for index, node in enumerate(graph.nodes):
+            for value in node.inputs:
+                readers[value.name].append(index)
+            maker |= {v.name: index for v in node.outputs}
+        after = list[tuple[int, int]]()
+        for update in graph.updates:
+            writer = maker.get(update.new.name)
+            if writer is None:
+                continue
+            members = graph.state(update.state.name).members
+            for old in (update.state, *members):
+                after += [(writer, reader) for reader in readers[old.name] if reader != writer]
+        return replace(graph, nodes=tuple(topological(graph.nodes, after)))
+
+    def check(self, before: ComputeGraph, after: ComputeGraph) -> None:
+        """The same nodes in another order."""
+        if not same_nodes(before, after):
+            raise VerifyError("schedule changed more than the order")

@@ -1,0 +1,87 @@
+"""update: the optimizer, one node over the flat parameters, and the two counters.
+
+    %grads = pack(…)
+
+becomes
+
+    state %m: f32 @net … state %lr: f32[] = constant(0.001) … state %step: i64[] … state %tick: i64[]
+    %grads = pack(…)
+    %ok = finite(%loss)                                                                 by update
+    %params.next, %m.next, %v.next = adam(%params, %grads, %lr, %step, %ok, %m, %v)     by update
+    %step.next = count(%step, %ok)                                                      by update
+    %tick.next = count(%tick)                                                           by update
+    update %params = %params.next …
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
+from noeira.ir.op import op
+from noeira.ir.types import Range, TensorType
+from noeira.passes.base import Pass, appended
+from noeira.passes.vjp import GRADS
+
+
+@dataclass(frozen=True)
+class ApplyOptimizer(Pass):
+    """Append the optimizer `op` with its `options` (pairs of attribute and value).
+
+    decayed: elements of the layout, from its start, that weight decay applies to.
+    """
+
+    name: ClassVar[str] = "update"
+    op: str = "adam"
+    lr: float = 0.001
+    options: tuple[tuple[str, Any], ...] = ()
+    decayed: int = 0
+    loss: str = "loss"
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        builder = Builder.of(graph)
+        params = graph.state("params").value
+        values = {v.name: v for v in graph.values()}
+        scalar, counter = TensorType(params.type.dtype, ()), TensorType("i64", ())
+        moments = [builder.state(name, params.type) for name in self.moments()]
+        lr = builder.state("lr", scalar, initial=(f"constant({self.lr!r})",))
+        step, tick = builder.state("step", counter), builder.state("tick", counter)
+        with builder.at(Origin(ROOT, f"optimizer {self.op}", self.name)):
+            ok = builder.emit("finite", values[self.loss], hint="ok")
+            operands = (params, values[GRADS], lr, step, ok, *moments)
+            following = builder.emit(
+                self.op,
+                *operands,
+                **self.attrs(),
+                hint=tuple(f"{v.name}.next" for v in (params, *moments)),
+            )
+            counted = builder.emit("count", step, ok, hint="step.next")
+            ticked = builder.emit("count", tick, hint="tick.next")
+        results: tuple[Value, ...] = following if isinstance(following, tuple) else (following,)
+        for state, new in zip((params, *moments, step, tick), (*results, counted, ticked), strict=True):
+            builder.update(state, new)
+        return builder.done(graph.outputs)
+
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of the optimizer's node."""
+        options = dict(self.options)
+        if options.get("weight_decay") and self.decayed:
+            options["decay"] = (Range(0, self.decayed),)
+        return options
+
+    def moments(self) -> tuple[str, ...]:
+        """The flat states that the optimizer needs beside the parameters."""
+        rule: Any = op(self.op)
+        if self.op == "sgd" and not dict(self.options).get("momentum"):
+            return ()
+        return rule.moments
+
+    def undo(self, graph: ComputeGraph) -> ComputeGraph:
+        made = {*self.moments(), "lr", "step", "tick"}
+        new = {v.name for n in graph.nodes if n.origin.by == self.name for v in n.outputs}
+        return replace(
+            appended(graph, self.name),
+            states=tuple(s for s in graph.states if s.value.name not in made),
+            updates=tuple(u for u in graph.updates if u.new.name not in new),
+        )

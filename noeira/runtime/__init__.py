@@ -1,0 +1,1 @@
+"""Source text to programs: memory, compilers, the cache, and the programs themselves."""

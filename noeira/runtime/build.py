@@ -1,0 +1,209 @@
+"""Source to shared library: compiled once, kept in the cache, loaded for good."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shlex
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira import config
+from noeira.codegen.source import Source
+from noeira.errors import CompilerError, NoeiraError
+from noeira.runtime.cache import Cache
+from noeira.runtime.cache_entry import Entry, digest_of
+from noeira.runtime.disk import log, remove_tree
+from noeira.runtime.process import first_lines, run
+from noeira.runtime.toolchain import Compiler
+
+if TYPE_CHECKING:
+    from ctypes import CDLL
+
+BUILD_SECONDS = 600
+MESSAGE_LINES = 40
+SOURCE, LIBRARY, PLANS, COMMAND, META = "unit.c", "unit.so", "unit.plan", "build.txt", "meta.json"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A built unit; `built` tells whether the compiler ran for it now, `edited` whose edit it was
+    built from, if any.
+    """
+
+    entry: Entry
+    built: bool
+    edited: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """The unit's key, to be remembered for the request that led to it."""
+        return self.entry.key
+
+    @property
+    def path(self) -> Path:
+        """The shared library."""
+        return self.entry.path(LIBRARY)
+
+    @property
+    def entry_folder(self) -> Path:
+        """The folder with source, library, plans and build command."""
+        return self.entry.folder
+
+    @property
+    def plans(self) -> str:
+        """The text of the plans that the unit serves."""
+        return self.entry.read(PLANS).decode()
+
+
+def unit_key(source: Source, compiler: Compiler) -> str:
+    """The cache key of a unit: its whole text, what compiles it and how, and the instruction set it
+    was written for.
+    """
+    return digest_of(
+        "unit", source.digest, repr(compiler.flags), compiler.identity, compiler.isa.name
+    )
+
+
+def build_library(source: Source, compiler: Compiler, cache: Cache) -> Library:
+    """The shared library of a unit, from the cache or built now; one process builds it, others wait
+    for that.
+
+    With NOEIRA_EDITED=1 a source that a person edited in the cache is built and used in place of
+    the generated one; without, the generated one is put back and the edit kept beside it. Raises
+    CompilerError with the compiler's message.
+    """
+    entry, built = _get_or_build(source, compiler, cache)
+    if config.EDITED.read():
+        edited = entry.edited_source()
+        if edited is not None and not source.text.encode().startswith(edited.read_bytes()):
+            return _build_edited(edited, source, compiler, cache)
+    return Library(cache.restore(entry, source.text.encode()), built)
+
+
+def open_library(key: str, compiler: Compiler, cache: Cache) -> Library | None:
+    """The library of a unit known by its key alone, as a warm start has it; None if it has to be
+    rendered again.
+
+    That is so when the entry is gone, and when its source was edited but edits are not asked for:
+    rendering restores it.
+    """
+    entry = cache.get(key)
+    if entry is None:
+        return None
+    if config.EDITED.read():
+        edited = entry.edited_source()
+        if edited is not None:
+            meta = json.loads(entry.read(META))
+            source = Source(meta["target"], meta["name"], "", entry.read(PLANS).decode())
+            return _build_edited(edited, source, compiler, cache)
+    return None if entry.changed is not None else Library(entry, built=False)
+
+
+def load(library: Library) -> CDLL:
+    """The loaded library. Raises CompilerError if the system refuses to load it."""
+    import ctypes
+
+    with _mutex:
+        handle = _handles.get(library.path)
+        if handle is None:
+            try:
+                handle = ctypes.CDLL(str(library.path))
+            except OSError as error:
+                handle = _load_copy(library, error)
+            _handles[library.path] = handle
+        return handle
+
+
+# Handles are kept for the life of the process: programs hold addresses of functions in them, and
+# OpenMP's threads may still be inside; unmapping code that is about to run crashes.
+_handles: dict[Path, CDLL] = {}
+_mutex = threading.Lock()
+
+
+def _load_copy(library: Library, error: OSError) -> CDLL:
+    """Load the verified bytes from another folder: the entry was just removed, or lies where
+    nothing may be executed.
+    """
+    import ctypes
+    import tempfile
+
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="noeira-"))
+        try:
+            (folder / LIBRARY).write_bytes(library.entry.read(LIBRARY))
+            return ctypes.CDLL(str(folder / LIBRARY))
+        finally:
+            remove_tree(folder)
+    except OSError:
+        raise CompilerError(f"the built library {library.path} cannot be loaded: {error}") from None
+
+
+def _get_or_build(source: Source, compiler: Compiler, cache: Cache) -> tuple[Entry, bool]:
+    """The unit's entry, and whether it was built now."""
+    key = unit_key(source, compiler)
+    entry = cache.get(key)
+    if entry is not None:
+        return entry, False
+    with cache.building(key):
+        entry = cache.get(key)
+        if entry is not None:
+            return entry, False
+        return cache.put(key, _compile(key, source, compiler, cache)), True
+
+
+def _build_edited(edited: Path, source: Source, compiler: Compiler, cache: Cache) -> Library:
+    """The library of a source that a person edited: an entry of its own, keyed by the edited text."""
+    log("warning", "running the edited source %s", edited)
+    text = edited.read_text(encoding="utf-8")
+    entry, built = _get_or_build(
+        Source(source.target, source.name, text, source.plans), compiler, cache
+    )
+    return Library(cache.restore(entry, text.encode()), built, edited)
+
+
+def _compile(key: str, source: Source, compiler: Compiler, cache: Cache) -> dict[str, bytes]:
+    """Run the compiler; gives the files of the entry. Raises CompilerError, the source kept for the
+    user to look at.
+    """
+    command = compiler.build_command(SOURCE, LIBRARY)
+    head = f"# {compiler.version}, {compiler.isa.name}; in this folder:"
+    meta = {
+        "name": source.name,
+        "target": source.target,
+        "isa": compiler.isa.name,
+        "compiler": compiler.version,
+    }
+    files = {
+        SOURCE: source.text.encode(),
+        PLANS: source.plans.encode(),
+        COMMAND: f"{head}\n{shlex.join(command)}\n".encode(),
+        META: json.dumps(meta, indent=1).encode(),
+    }
+
+    def in_folder(folder: Path) -> bytes:
+        (folder / SOURCE).write_bytes(files[SOURCE])
+        status, message = run(command, folder, BUILD_SECONDS)
+        if "No space left on device" in message:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        if status != 0 or not (folder / LIBRARY).is_file():
+            raise CompilerError(
+                first_lines(message, MESSAGE_LINES) or f"it ended with status {status}"
+            )
+        return (folder / LIBRARY).read_bytes()
+
+    try:
+        return {**files, LIBRARY: cache.work(in_folder)}
+    except CompilerError as error:
+        try:
+            place = str(
+                cache.keep_failed(key, {**files, "message.txt": str(error).encode()}) / SOURCE
+            )
+        except NoeiraError as refusal:
+            place = f"nowhere ({refusal})"
+        raise CompilerError(
+            f"the C compiler failed on the unit of {source.name}.\n{error}\n\n"
+            f"  command: {shlex.join(command)}\n  source:  {place}"
+        ) from None

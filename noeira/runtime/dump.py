@@ -1,0 +1,66 @@
+"""NOEIRA_DUMP: every stage of every compile as a numbered file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira import config
+from noeira.ir.text import Dump
+
+if TYPE_CHECKING:
+    from noeira.codegen.source import Source
+    from noeira.ir.plan import Plan
+    from noeira.passes.pipeline import Watcher
+
+
+@dataclass(frozen=True)
+class Dumper:
+    """Writes `folder/<graph>/00_trace.nir`, `01_vjp.nir`, …, `<graph>.plan`, and `folder/<program>.c`."""
+
+    folder: Path | None
+    program: str
+
+    @classmethod
+    def start(cls, program: str) -> Dumper:
+        """A dumper into NOEIRA_DUMP, if that is set."""
+        return cls(config.DUMP.read(), program)
+
+    def watch(self, first: Dump) -> Watcher | None:
+        """What a pipeline tells of each pass; the traced graph is written at once."""
+        if self.folder is None:
+            return None
+        place = self.place(first.graph.name)
+        write(place / "00_trace.nir", str(first))
+        count = iter(range(1, 100))
+
+        def watcher(name: str, dump: Dump) -> None:
+            write(place / f"{next(count):02}_{name}.nir", str(dump))
+
+        return watcher
+
+    def place(self, graph: str) -> Path:
+        """The folder of a graph's stages."""
+        assert self.folder is not None
+        return self.folder / re.sub(r"[^\w.]", "_", graph)
+
+    def plan(self, plan: Plan) -> None:
+        """Write a plan."""
+        if self.folder is not None:
+            number = len(list(self.place(plan.name).glob("*.nir")))
+            write(self.place(plan.name) / f"{number:02}_plan.plan", str(plan))
+
+    def source(self, source: Source) -> None:
+        """Write a unit."""
+        if self.folder is not None:
+            write(self.folder / f"{re.sub(r'[^0-9A-Za-z_]', '_', source.name)}.c", source.text)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file under a temporary name and rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,279 @@
+"""A program: entry points over one store, called with NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noeira.errors import NoeiraError, ShapeError
+from noeira.ir.graph import Input
+from noeira.ir.random import Distribution, fill
+from noeira.runtime.arguments import checked, checked_rows
+from noeira.runtime.resident import ResidentData
+from noeira.runtime.store import Store, aligned_zeros
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from noeira.runtime.entry_point import EntryPoint
+
+# Flat memory that belongs to the module instance; other states belong to the program.
+SHARED_STATES = ("params", "m", "v", "gradients", "step", "tick")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What was built: entry points by name, and the source they come from ("" for the reference)."""
+
+    entries: dict[str, EntryPoint]
+    source: str = ""
+    folder: str = ""
+
+
+# Builds the entries of resident data sets: (training samples, evaluation samples) -> unit.
+BuildResident = Callable[[int, int], Unit]
+
+
+class Parameters(Mapping[str, Any]):
+    """The parameters by dotted path: `program.params["0.weight"]` is a NumPy view, written in place."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.store.arrays and name not in list(self):
+            raise KeyError(f"{name!r}; there are {', '.join(self)}")
+        return self.store.view("val", name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self[name][...] = value
+
+    def __iter__(self) -> Iterator[str]:
+        return (m.name for m in self.store.layout.members)
+
+    def __len__(self) -> int:
+        return len(self.store.layout.members)
+
+
+class Program:
+    """A compiled network. Calls from several threads wait for each other.
+
+    batch: the rows that `step` and `gradients` take. target: `cpu` or `reference`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        build_entries: Callable[[], Unit],
+        build_resident: BuildResident,
+        inputs: tuple[Input, ...],
+        *,
+        batch: int,
+        target: str,
+        seed: int,
+        trains: bool,
+        module: Any = None,
+    ) -> None:
+        self.trains = trains
+        self.name, self.store, self.batch, self.target, self.seed = name, store, batch, target, seed
+        self.module = module
+        self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs
+        self.own_states: dict[str, np.ndarray] = {}
+        self.units: list[Unit] = []
+        self.entries: dict[str, EntryPoint] = {}
+        self.resident: ResidentData | None = None
+        self.params = Parameters(store)
+        self.ready = self.closed = False
+
+    def add(self, unit: Unit) -> None:
+        """Take in the entries of a unit."""
+        self.units.append(unit)
+        self.entries.update(unit.entries)
+        for entry in unit.entries.values():
+            self.connect(entry)
+
+    def prepare(self) -> Program:
+        """Build the entries that need no data set, if that has not been done."""
+        if not self.ready:
+            self.add(self.build_entries())
+            self.ready = True
+        return self
+
+    def connect(self, entry: EntryPoint) -> None:
+        """Give an entry the memory of its states."""
+        for state in entry.graph.states:
+            name, type = state.value.name, state.value.type
+            fresh = name not in self.store.arrays and name not in self.own_states
+            if name in SHARED_STATES or name in self.store.arrays:
+                array = self.store.array(name, type)
+            else:
+                array = self.own_states.setdefault(name, aligned_zeros(type))
+            if fresh and len(state.initial) == 1 and not state.members:
+                first = Distribution.parse(state.initial[0])
+                array[...] = fill(first, self.seed, 0, type.shape, "f64")
+            entry.bind(f"state {name}", array)
+
+    def entry(self, name: str, advice: str) -> EntryPoint:
+        """An entry point by name. Raises NoeiraError that says what is missing."""
+        if self.closed:
+            raise NoeiraError(f"the program {self.name} is closed")
+        if name not in self.prepare().entries:
+            raise NoeiraError(f"{self.name} has no {name}: {advice}")
+        return self.entries[name]
+
+    def step(self, x: Any, y: Any) -> float:
+        """One training step on a batch; gives the loss before the update.
+
+        x: (batch, …), several inputs as a tuple; y: the targets. A loss that is not finite leaves parameters,
+        moments and step counter as they were. Raises ShapeError or DtypeError.
+        """
+        entry = self.entry("step", "compile it with loss=… and optimizer=…")
+        with self.store.lock:
+            self.pass_in(entry, x, y)
+            entry.run()
+            return float(entry.output("loss"))
+
+    def gradients(self, x: Any, y: Any) -> float:
+        """Loss and gradients of a batch, parameters unchanged; the gradients are then in `Param.grd`."""
+        entry = self.entry("gradients", "compile it with loss=…")
+        with self.store.lock:
+            self.pass_in(entry, x, y)
+            entry.run()
+            return float(entry.output("loss"))
+
+    def pass_in(self, entry: EntryPoint, x: Any, y: Any) -> None:
+        """Check a batch and its targets and bind them to an entry."""
+        given = (*(x if isinstance(x, tuple) else (x,)), y)
+        if len(given) != len(entry.inputs):
+            raise ShapeError(f"{self.name} takes {len(entry.inputs) - 1} inputs, got {len(given) - 1}")
+        rows = (
+            f"this program was compiled for batch={self.batch}: compile(…, batch=N) for others; "
+            f"forward and evaluation take any number"
+        )
+        for declared, array in zip(entry.inputs.values(), given, strict=True):
+            entry.bind(f"input {declared.value.name}", checked(declared, array, rows))
+
+    def forward(self, x: Any) -> Any:
+        """The network's output, in evaluation mode, for any number of rows.
+
+        Whole chunks of `batch` rows are read and written in place, the last one is padded.
+        Raises ShapeError or DtypeError.
+        """
+        entry = self.entry("forward", "compile it first")
+        given = x if isinstance(x, tuple) else (x,)
+        if len(given) != len(entry.inputs):
+            raise ShapeError(f"{self.name} takes {len(entry.inputs)} inputs, got {len(given)}")
+        arrays = [checked_rows(d, a) for d, a in zip(entry.inputs.values(), given, strict=True)]
+        rows = len(arrays[0])
+        for declared, array in zip(entry.inputs.values(), arrays, strict=True):
+            if len(array) != rows:
+                raise ShapeError(f"{declared.value.name} has {len(array)} rows, the first input {rows}")
+        with self.store.lock:
+            results = self.in_chunks(entry, arrays, rows)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def in_chunks(self, entry: EntryPoint, arrays: Sequence[np.ndarray], rows: int) -> list[np.ndarray]:
+        """Run an entry over all rows."""
+        import numpy as np
+
+        outputs = [v for v in entry.graph.outputs]
+        results = [np.empty((rows, *v.type.shape[1:]), entry.output(v.name).dtype) for v in outputs]
+        names = list(entry.inputs)
+        for start in range(0, rows, self.batch):
+            count = min(self.batch, rows - start)
+            whole = count == self.batch
+            padded = [] if whole else [aligned_zeros(v.type) for v in outputs]
+            for name, array in zip(names, arrays, strict=True):
+                part = array[start : start + count]
+                entry.bind(f"input {name}", part if whole else pad(part, self.batch))
+            for index, value in enumerate(outputs):
+                room = results[index][start : start + count] if whole else padded[index]
+                entry.bind(f"output {value.name}", room)
+            entry.run()
+            for index, room in enumerate(padded):
+                results[index][start:] = room[:count]
+        return results
+
+    def load(
+        self, x: Any, y: Any, *, evaluation: tuple[Any, Any] | None = None, shuffle: bool = True
+    ) -> None:
+        """Keep a data set in memory for `steps`; with `evaluation`, a second one for `evaluate`.
+
+        x: (N, …), y: (N, …), N at least `batch`. The order of each epoch follows from the program's seed.
+        """
+        if self.closed:
+            raise NoeiraError(f"the program {self.name} is closed")
+        if not self.trains:
+            raise NoeiraError(f"{self.name} cannot be trained: compile it with loss=… and optimizer=…")
+        self.resident = ResidentData(self, x, y, evaluation, shuffle)
+
+    def steps(self, n: int = 1) -> float:
+        """`n` training steps on the loaded data, the next batches in order; gives the mean loss of their samples.
+
+        The smaller last batch of an epoch is a step too. Raises NotFiniteError at a loss that is not finite.
+        """
+        return self.loaded().steps(n)
+
+    def evaluate(self) -> dict[str, float]:
+        """Loss and accuracy over the loaded evaluation data."""
+        return self.loaded().evaluate()
+
+    def loaded(self) -> ResidentData:
+        """The resident data. Raises NoeiraError if there is none."""
+        if self.closed:
+            raise NoeiraError(f"the program {self.name} is closed")
+        if self.resident is None:
+            raise NoeiraError(f"{self.name} has no data: call load(x, y) first")
+        return self.resident
+
+    @property
+    def lr(self) -> float:
+        """The learning rate, a state of the program: assigning it takes effect at the next step."""
+        return float(self.learning_rate())
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        self.learning_rate()[...] = value
+
+    def learning_rate(self) -> np.ndarray:
+        """The state %lr."""
+        if "lr" not in self.own_states:
+            self.entry("step", "compile it with loss=… and optimizer=…")
+        return self.own_states["lr"]
+
+    @property
+    def plans(self) -> dict[str, Any]:
+        """The plan (or, for the reference, the graph) of every entry."""
+        return {name: getattr(e, "plan", e.graph) for name, e in self.entries.items()}
+
+    @property
+    def source(self) -> str:
+        """The generated source of every unit."""
+        return "\n".join(unit.source for unit in self.units)
+
+    def close(self) -> None:
+        """Let go of the program's memory; the parameters stay with the module instance."""
+        self.closed = True
+        self.entries, self.resident, self.own_states = {}, None, {}
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<program {self.name} on {self.target}, batch {self.batch}: {', '.join(self.entries)}>"
+
+
+def pad(part: np.ndarray, rows: int) -> np.ndarray:
+    """The rows, and zeros up to `rows`."""
+    import numpy as np
+
+    room = np.zeros((rows, *part.shape[1:]), part.dtype)
+    room[: len(part)] = part
+    return room
+
+

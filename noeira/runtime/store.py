@@ -1,0 +1,63 @@
+"""The memory of one module instance: flat, aligned arrays that programs and people see the same bytes of."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from noeira.errors import ShapeError
+from noeira.ir.arrays import numpy_dtype
+from noeira.ir.types import Layout, TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# What a parameter owns, and the state that holds it for all parameters.
+KINDS = {"val": "params", "grd": "gradients", "m": "m", "v": "v"}
+ALIGNMENT = 64
+
+
+def aligned_zeros(type: TensorType) -> np.ndarray:
+    """A zeroed array that begins at a multiple of 64 bytes."""
+    import numpy as np
+
+    room = np.zeros(type.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + type.nbytes].view(numpy_dtype(type.dtype)).reshape(type.shape)
+
+
+class Store:
+    """Arrays by the name of their state, made zero on first use; parameters are views of flat ones.
+
+    One lock: a call that works on the memory holds it, so calls from other threads wait.
+    """
+
+    def __init__(
+        self, layout: Layout, states: dict[str, TensorType] | None = None, dtype: str = "f32"
+    ) -> None:
+        self.layout, self.dtype = layout, dtype
+        self.lock = threading.RLock()
+        self.arrays: dict[str, np.ndarray] = {}
+        for name, type in (states or {}).items():
+            self.array(name, type)
+
+    def flat_type(self) -> TensorType:
+        """The type of parameters, gradients and moments."""
+        return TensorType(self.dtype, (max(self.layout.size, 1),), self.layout.name)
+
+    def array(self, name: str, type: TensorType) -> np.ndarray:
+        """The array of a state. Raises ShapeError if it is there with another type."""
+        if name not in self.arrays:
+            self.arrays[name] = aligned_zeros(type)
+        found = self.arrays[name]
+        if found.shape != type.shape or found.dtype != numpy_dtype(type.dtype):
+            raise ShapeError(f"state {name} is {found.dtype}{list(found.shape)} in this store, not {type}")
+        return found
+
+    def view(self, kind: str, name: str) -> np.ndarray:
+        """One parameter's `val`, `grd`, `m` or `v`, or a state (`kind` is then `state`), as a view."""
+        if kind == "state":
+            return self.arrays[name]
+        flat = self.array(KINDS[kind], self.flat_type())
+        member = self.layout.member(name)
+        return flat[member.offset : member.end].reshape(member.shape)

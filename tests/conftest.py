@@ -1,0 +1,79 @@
+"""What every test has: a cache of its own session, no network, exact golden texts."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+
+settings.register_profile(
+    "noeira",
+    derandomize=True,
+    deadline=None,  # a first example may compile a kernel
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("noeira")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --update-golden."""
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden/ anew from what is printed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gives the session a cache folder, which the workers of pytest-xdist inherit and share."""
+    if hasattr(config, "workerinput"):
+        return
+    cache = tempfile.mkdtemp(prefix="noeira-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
+    os.environ["NOEIRA_CACHE"] = cache
+    os.environ["NOEIRA_OFFLINE"] = "1"
+    # Workers share the processors: threads that wait must not keep one busy.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """`golden(text)` compares with tests/golden/NAME.txt, NAME being the test's name.
+
+    `golden(text, "part")`, for a test with several texts, with tests/golden/NAME.part.txt.
+    """
+
+    def check(text: str, part: str = "") -> None:
+        __tracebackhide__ = True
+        name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_") + (part and f".{part}")
+        path = GOLDEN / f"{name}.txt"
+        printed = text if text.endswith("\n") else text + "\n"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(printed, encoding="utf-8")
+            return
+        again = f"If it is right, run `pytest --update-golden {request.node.nodeid}`."
+        if not path.exists():
+            pytest.fail(
+                f"there is no golden/{path.name} for this text. {again}\n\n{printed}", False
+            )
+        expected = path.read_text(encoding="utf-8")
+        if printed != expected:
+            lines = difflib.unified_diff(
+                expected.splitlines(),
+                printed.splitlines(),
+                f"golden/{path.name}",
+                "now",
+                lineterm="",
+            )
+            pytest.fail(f"the text has changed. {again}\n\n" + "\n".join(lines), False)
+
+    return check

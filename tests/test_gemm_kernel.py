@@ -1,0 +1,299 @@
+"""The GEMM template: right for every shape, with the same bits for any number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from noeira.codegen.gemm import Cut, Gemm, GemmChoice, choose_gemm, workspace_bytes
+from noeira.codegen.prelude import identifiers, prelude
+from noeira.codegen.target import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
+from noeira.codegen.view import Constant, Elementwise, Kernel, Load, Operand, Store
+
+FLAGS = ("-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno")
+FLAGS += ("-fno-trapping-math", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
+NUMPY = {"f32": np.float32, "f64": np.float64}
+CTYPE = {"f32": "float", "f64": "double"}
+TOLERANCE = {"f32": 1e-5, "f64": 1e-13}
+SIZES = (1, 7, 16, 17, 33, 100, 127, 257)
+THREADS = (2, 3, 7, 1000)
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product to build, with the tail that goes with it."""
+
+    m: int
+    n: int
+    k: int
+    transpose_a: bool = False
+    transpose_b: bool = False
+    tail: bool = False
+    partial: bool = True
+    choice: GemmChoice | None = None
+
+    @property
+    def a_shape(self) -> tuple[int, int]:
+        return (self.k, self.m) if self.transpose_a else (self.m, self.k)
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        return (self.n, self.k) if self.transpose_b else (self.k, self.n)
+
+
+def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
+    """The view of a case: a product, or y1 = relu(product * factor + bias), y0 = y1 + residual."""
+    inputs = [operand("a0", case.a_shape, dtype), operand("a1", case.b_shape, dtype)]
+    outputs = [operand("y0", (case.m, case.n), dtype)]
+    tail = Elementwise(dtype, stores=(Store("y0", "r0"),))
+    if case.tail:
+        inputs.append(operand("a2", (), dtype))
+        inputs.append(operand("a3", (case.n,), dtype))
+        inputs.append(operand("a4", (case.m, case.n), dtype))
+        outputs.append(operand("y1", (case.m, case.n), dtype))
+        tail = Elementwise(
+            dtype,
+            constants=(Constant("c0", "0"),),
+            loads=(
+                Load("v0", "a2", "scalar", dtype),
+                Load("v1", "a3", "row", dtype),
+                Load("v2", "a4", "full", dtype),
+            ),
+            lines=(
+                f"const {dtype}v r1 = r0 * v0 + v1;",
+                f"const {dtype}v r2 = max_{dtype}(r1, c0);",
+                f"const {dtype}v r3 = r2 + v2;",
+            ),
+            stores=(Store("y0", "r3"), Store("y1", "r2")),
+        )
+    partial = "y0" if case.partial else None
+    m, n, k, ta, tb = case.m, case.n, case.k, case.transpose_a, case.transpose_b
+    gemm = Gemm(m, n, k, "a0", "a1", "r0", ta, tb, partial)
+    choice = case.choice or choose_gemm(m, n, k, transpose_b=tb, dtype=dtype, isa=isa)
+    none = Elementwise(dtype)
+    return Kernel(symbol, tuple(inputs), tuple(outputs), None, none, tail, gemm, choice)
+
+
+def operand(name: str, shape: tuple[int, ...], dtype: str) -> Operand:
+    return Operand(name, CTYPE[dtype], dtype, shape, int(np.prod(shape)))
+
+
+def build(kernels: Sequence[Kernel], isa: ISA, folder: Path) -> ctypes.CDLL:
+    """A library whose call_SYMBOL(threads, workspace, …) runs threads one after the other."""
+    environment = Environment(
+        loader=PackageLoader("noeira.codegen"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template("gemm.c.j2")
+    text = "\n".join(template.render(k=item) + caller(item) for item in kernels)
+    source, library = folder / "unit.c", folder / "unit.so"
+    source.write_text(prelude(isa, identifiers(text)) + text)
+    subprocess.run(["gcc", *FLAGS, str(source), "-o", str(library), "-lm"], check=True)
+    return ctypes.CDLL(str(library))
+
+
+def caller(item: Kernel) -> str:
+    operands = item.inputs + item.outputs
+    parameters = "".join(f", {operand.ctype} *{operand.id}" for operand in operands)
+    arguments = "".join(f", {operand.id}" for operand in operands)
+    return f"""
+void call_{item.symbol}(int threads, char *workspace{parameters}) {{
+    for (int thread = 0; thread < threads; thread++)
+        {item.symbol}(thread, threads, workspace{arguments});
+}}
+"""
+
+
+class Guarded:
+    """An array that ends where a page begins that may be neither read nor written."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        size = int(np.prod(shape))
+        nbytes = size * np.dtype(NUMPY[dtype]).itemsize
+        body = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.map = mmap.mmap(-1, body + mmap.PAGESIZE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mprotect(ctypes.c_void_p(self.address + body), mmap.PAGESIZE, 0) == 0
+        flat = np.frombuffer(self.map, NUMPY[dtype], size, body - nbytes)
+        self.array = flat.reshape(shape)
+        self.pointer = ctypes.c_void_p(self.address + body - nbytes)
+
+
+Arrays = Sequence[np.ndarray]
+
+
+def run(library: ctypes.CDLL, item: Kernel, arrays: Arrays, threads: int) -> list[np.ndarray]:
+    """Calls a kernel on guarded copies of its inputs; outputs and workspace start as NaN."""
+    dtype = item.choice.dtype
+    memory = [Guarded(operand.shape, dtype) for operand in item.inputs + item.outputs]
+    for place, array in zip(memory, arrays, strict=False):
+        place.array[...] = array
+    outputs = memory[len(item.inputs) :]
+    for place in outputs:
+        place.array[...] = np.nan
+    workspace = np.full(workspace_bytes(item.anchor, item.choice) + 1, 255, np.uint8)
+    call = getattr(library, f"call_{item.symbol}")
+    call(threads, ctypes.c_void_p(workspace.ctypes.data), *(place.pointer for place in memory))
+    return [place.array.copy() for place in outputs]
+
+
+def check(library: ctypes.CDLL, item: Kernel, case: Case) -> list[np.ndarray]:
+    """Compares with float64, and the bits at several thread counts; returns the outputs."""
+    dtype = item.choice.dtype
+    generator = np.random.default_rng(case.m * 1_000_003 + case.n * 1_009 + case.k)
+    arrays = [generator.standard_normal(x.shape).astype(NUMPY[dtype]) for x in item.inputs]
+    outputs = run(library, item, arrays, 1)
+    wide = [array.astype(np.float64) for array in arrays]
+    a, b = wide[0].T if case.transpose_a else wide[0], wide[1].T if case.transpose_b else wide[1]
+    expected, scale = [a @ b], np.abs(a) @ np.abs(b)
+    if case.tail:
+        _, _, factor, bias, residual = wide
+        activation = np.maximum(expected[0] * factor + bias, 0)
+        expected = [activation + residual, activation]
+        scale = scale * abs(factor) + np.abs(bias) + np.abs(residual)
+    for output, reference in zip(outputs, expected, strict=True):
+        assert np.all(np.abs(output - reference) <= TOLERANCE[dtype] * scale), case
+    for threads in THREADS:
+        for output, again in zip(outputs, run(library, item, arrays, threads), strict=True):
+            assert output.tobytes() == again.tobytes(), (case, threads)
+    return outputs
+
+
+def check_all(cases: Sequence[Case], dtype: str, isa: ISA, folder: Path) -> list[list[np.ndarray]]:
+    kernels = [kernel(case, f"kernel{number}", dtype, isa) for number, case in enumerate(cases)]
+    library = build(kernels, isa, folder)
+    return [check(library, item, case) for item, case in zip(kernels, cases, strict=True)]
+
+
+def host_isa() -> ISA:
+    command = ["gcc", "-march=native", "-dM", "-E", "-x", "c", "/dev/null"]
+    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return isa_from_macros(macros)
+
+
+def runnable() -> list[ISA]:
+    """The kinds of vector unit whose code this machine runs."""
+    if shutil.which("gcc") is None:
+        return [PLAIN]
+    narrower = {AVX512: [AVX2, PLAIN], AVX2: [PLAIN], NEON: [PLAIN], PLAIN: []}
+    return [host_isa(), *narrower[host_isa()]]
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
+def test_every_size_and_transpose(isa: ISA, dtype: str, tmp_path: Path) -> None:
+    cases = []
+    for number, m in enumerate(SIZES):
+        for turn in range(4):
+            n, k = SIZES[(number * 3 + turn) % 8], SIZES[(number * 5 + 3 * turn + 1) % 8]
+            tail = (number + turn) % 2 == 0
+            cases.append(Case(m, n, k, bool(turn & 1), bool(turn & 2), tail))
+    check_all(cases, dtype, isa, tmp_path)
+
+
+@pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
+def test_several_blocks_of_k(isa: ISA, tmp_path: Path) -> None:
+    blocks = Cut(900, 7)
+    cases = []
+    for m, n in ((100, 90), (1, 90), (3, 257), (64, 96)):
+        for transpose_b in (False, True):
+            choice = choose_gemm(m, n, 900, transpose_b=transpose_b, dtype="f32", isa=isa)
+            choice = replace(choice, blocks=blocks)
+            several = Case(m, n, 900, transpose_b=transpose_b, choice=choice)
+            cases += [several, replace(several, partial=False, tail=True)]
+    check_all(cases, "f32", isa, tmp_path)
+
+
+def test_large_shape(tmp_path: Path) -> None:
+    cases = [Case(300, 1000, 900), Case(300, 1000, 900, True, True, tail=True)]
+    check_all(cases, "f32", runnable()[0], tmp_path)
+
+
+def test_bits_do_not_depend_on_the_choice(tmp_path: Path) -> None:
+    isa = runnable()[0]
+    lanes = isa.lanes("f32")
+    width = -(-150 // lanes)
+    choices = [
+        None,
+        GemmChoice(Cut(37, 37), Cut(width, width), Cut(65, 65), False, "f32", lanes),
+        GemmChoice(Cut(37, 37), Cut(width, width), Cut(65, 1), True, "f32", lanes),
+        GemmChoice(Cut(37, 13), Cut(width, -(-width // 2)), Cut(65, 4), False, "f32", lanes),
+        GemmChoice(Cut(37, 13), Cut(width, -(-width // 2)), Cut(65, 4), True, "f32", lanes),
+    ]
+    cases = [Case(37, 150, 65, choice=choice) for choice in choices]
+    outputs = check_all(cases, "f32", isa, tmp_path)
+    assert len({output.tobytes() for (output,) in outputs}) == 1
+
+
+def test_row_operand_of_several_rows(tmp_path: Path) -> None:
+    isa = runnable()[0]
+    item = kernel(Case(12, 21, 5), "positions", "f32", isa)
+    tail = Elementwise(
+        "f32",
+        loads=(Load("v0", "a2", "row", "f32"),),
+        lines=("const f32v r1 = r0 + v0;",),
+        stores=(Store("y0", "r1"),),
+    )
+    item = replace(item, inputs=(*item.inputs, operand("a2", (4, 21), "f32")), tail=tail)
+    generator = np.random.default_rng(0)
+    a, b, positions = (generator.standard_normal(x.shape).astype(np.float32) for x in item.inputs)
+    (output,) = run(build([item], isa, tmp_path), item, [a, b, positions], 3)
+    np.testing.assert_allclose(output, a @ b + np.tile(positions, (3, 1)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("isa", ISAS.values(), ids=list(ISAS))
+def test_choices_fit_the_machine(isa: ISA) -> None:
+    sizes = product((1, 2, 3, 6, 7, 33, 100, 1024, 50257), (1, 10, 64, 257, 4096), (1, 784, 4096))
+    for (m, n, k), transpose_b in product(sizes, (False, True)):
+        choice = choose_gemm(m, n, k, transpose_b=transpose_b, dtype="f32", isa=isa)
+        assert max((rows + 1) * vectors for rows, vectors in choice.tiles) < isa.registers
+        assert choice.row_tiles.extent == m and choice.blocks.extent == k
+        assert choice.panels.extent == -(-n // choice.lanes)
+        copied = max(choice.packed_sizes(n), default=0) * isa.vector_bytes * choice.blocks.size
+        assert copied <= 128 * 1024
+        assert choice.pack_b or not transpose_b
+
+
+def test_choices_are_those_that_measured_well() -> None:
+    def tiles(m: int, n: int, k: int, isa: ISA) -> tuple[tuple[int, int], ...]:
+        return choose_gemm(m, n, k, transpose_b=False, dtype="f32", isa=isa).tiles
+
+    assert tiles(100, 256, 784, AVX512) == ((5, 4),)
+    assert tiles(1020, 1024, 1024, AVX512) == ((6, 4),)
+    assert tiles(1020, 1024, 1024, AVX2) == ((6, 2),)
+    assert tiles(1, 256, 784, AVX512) == ((1, 8),)
+    assert tiles(100, 10, 128, AVX512) == ((20, 1),)
+
+
+def test_cut() -> None:
+    for extent in range(1, 40):
+        for count in range(1, extent + 1):
+            cut = Cut(extent, count)
+            assert sum(size * cut.pieces(size) for size in cut.sizes) == extent
+            assert sum(cut.pieces(size) for size in cut.sizes) == count
+            assert len(cut.sizes) == 1 or cut.sizes[0] == cut.sizes[1] + 1
+
+
+def test_workspace_holds_partial_sums_only_if_no_output_does() -> None:
+    gemm = Gemm(300, 1000, 4096, "a0", "a1", "r0", partial="y0")
+    choice = choose_gemm(300, 1000, 4096, transpose_b=False, dtype="f32", isa=AVX512)
+    assert choice.blocks.count > 1
+    assert workspace_bytes(gemm, choice) == 0
+    assert workspace_bytes(replace(gemm, partial=None), choice) == 300 * 1000 * 4
+    assert workspace_bytes(replace(gemm, partial=None), replace(choice, blocks=Cut(4096, 1))) == 0
