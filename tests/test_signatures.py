@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_pointed_at(source: str, message: str, column: in
         ("(H + 2 - 3)//1 + 1", "H"),
         ("(2*H + 5)//2", "H + 2"),
         ("(4*H + 2*W + 7)//2", "2*H + W + 3"),
-        ("(H - 3)//2 + 1", "(H - 1)//2"),
+        ("(H - 3)//2 + 1", "(H + 1)//2 - 1"),
         ("H*W - W*H + 3", "3"),
         ("(A + B)*(A - B)", "A*A - B*B"),
         ("H//2//3", "(H//2)//3"),
@@ -117,14 +117,11 @@ def test_what_cannot_be_read_is_pointed_at(source: str, message: str, column: in
         ("2*(H//2)", "2*(H//2)"),
         ("H//H + 7//2", "4"),
         ("1 - H", "1 - H"),
-        ("0 - H", "-H"),
+        ("0 - H", "0 - H"),
     ],
 )
 def test_expressions_have_one_normal_form(source: str, normal: str):
     axis = parse_axis(source, "an axis")
-    if source == "1 - H":
-        assert text(axis) == "-H + 1"
-        return
     assert text(axis) == normal
     assert parse_axis(text(axis), "an axis") == axis
 
@@ -179,9 +176,7 @@ def test_free_axes_stay_free_until_a_shape_is_given():
     half = Convolution.of(3, 8, 3, stride=2, padding=1)
     same = Convolution.of(8, 8, 3, padding=1)
     net = Sequential[half, ReLU, Residual[same], same]
-    assert str(net.shapes()) == "(3, H, W) -> (8, (H - 1)//2 + 1, (W - 1)//2 + 1)".replace(
-        "(H - 1)//2 + 1", "(H + 1)//2"
-    ).replace("(W - 1)//2 + 1", "(W + 1)//2")
+    assert str(net.shapes()) == "(3, H, W) -> (8, (H + 1)//2, (W + 1)//2)"
     assert net.gives((3, 32, 17)) == (8, 16, 9)
     assert net.gives((3, "H", 17)) == (8, "(H + 1)//2", 9)
     assert Sequential[same, same].takes((8, 5, 6)) == (8, 5, 6)
@@ -272,9 +267,13 @@ def test_ranks_that_differ():
     [
         (lambda: MLP.gives((5,)), ShapeError, "MLP takes (*, 784), not (5,)"),
         (lambda: MLP.takes((11,)), ShapeError, "MLP gives (*, 10), never (11,)"),
-        (lambda: MLP.gives(784), CompositionError, "a shape is a tuple: write (784,), not 784"),
         (
-            lambda: MLP.gives("784"),
+            lambda: MLP.gives(784),  # type: ignore[arg-type]
+            CompositionError,
+            "a shape is a tuple: write (784,), not 784",
+        ),
+        (
+            lambda: MLP.gives("784"),  # type: ignore[arg-type]
             CompositionError,
             "a shape is a tuple such as (784,), not '784'",
         ),
@@ -284,7 +283,7 @@ def test_ranks_that_differ():
             "MLP takes 1 values, (*, 784), not 2",
         ),
         (
-            lambda: MLP.gives((7.5, 784)),
+            lambda: MLP.gives((7.5, 784)),  # type: ignore[arg-type]
             CompositionError,
             "the shape (7.5, 784): 7.5 is not the length of an axis",
         ),

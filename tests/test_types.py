@@ -234,8 +234,8 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         ),
         (
             lambda: Sequential[ReLU, CrossEntropy],
-            "Sequential[ReLU, CrossEntropy]: layer 1: CrossEntropy is a loss: it takes a prediction "
-            "and a target, and is given to training, not to the network",
+            "Sequential[ReLU, CrossEntropy]: layer 1: CrossEntropy is a loss: "
+            "it takes a prediction and a target, and is given to training, not to the network",
         ),
         (
             lambda: Sequential[Accuracy, ReLU],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.c import CTarget, gemm_cut, gemm_of, rows_and_columns
+from noeira.codegen.environment import environment
 from noeira.codegen.layout import laid_out
 from noeira.codegen.loops import Function, Grid, Staged
 from noeira.codegen.lower import Body, Lowered, body_of, needed
@@ -18,7 +18,7 @@ from noeira.ir.scalar import c_literal, var
 from noeira.ir.types import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
 
 def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
@@ -27,8 +27,8 @@ def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
     The text depends on the kernel and the symbol alone: operands have positional names, shapes are constants.
     """
     body = body_of(call.node)
-    template = _environment().get_template(f"{body.template}.c.j2")
-    return laid_out(template.render(k=kernel_view(call, body, target, symbol)))
+    view = kernel_view(call, body, target, symbol)
+    return laid_out(kernel_template(body.template).render(k=view))
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:
@@ -125,16 +125,8 @@ def tail_code(body: Body) -> Elementwise:
 
 
 @lru_cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["identifiers"] = identifiers
-    environment.filters["literal"] = c_literal
-    return environment
+def kernel_template(stem: str) -> Template:
+    """The C template of that stem; kernels also have the filters `identifiers` and `literal`."""
+    found = environment()
+    found.filters |= {"identifiers": identifiers, "literal": c_literal}
+    return found.get_template(f"{stem}.c.j2")

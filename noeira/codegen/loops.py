@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noeira.codegen.view import Load, Operand
+from noeira.ir.types import Range
 
 # Threads share arrays by whole cache lines.
 LINE_BYTES = 64
@@ -47,6 +49,21 @@ class Grid:
     columns: int
     inputs: tuple[Operand, ...] = ()
     result: str = ""
+
+    def reshaped(self, rows: int, columns: int) -> Grid:
+        """As many elements of the same dtype as are asked for."""
+        return replace(self, rows=rows, columns=columns)
+
+    def spans(self, ranges: Iterable[Range]) -> Iterator[tuple[int, int, bool]]:
+        """A row cut at the bounds of the ranges: where each piece begins and ends, and whether it is in one."""
+        start = 0
+        for span in ranges:
+            if start < span.start:
+                yield start, span.start, False
+            yield span.start, min(span.stop, self.columns), True
+            start = span.stop
+        if start < self.columns:
+            yield start, self.columns, False
 
     @property
     def size(self) -> int:

@@ -19,7 +19,7 @@ LIBM_MATHS = ("maths_libm.c.j2",)
 
 @dataclass(frozen=True)
 class Element:
-    """The C names of a dtype: `suffix` ends its libm functions and literals, `x86` its intrinsics."""
+    """The C names of a dtype: `suffix` ends libm functions and literals, `x86` its intrinsics."""
 
     dtype: str
     ctype: str

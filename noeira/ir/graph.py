@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.types import Layout, TensorType
@@ -168,11 +169,12 @@ class ComputeGraph:
 
     def group_of(self, stamp: str) -> Group:
         """The fused module behind a stamp such as `0`, `0~` or `0^`; KeyError if no type asked for it."""
-        path = stamp.rstrip(ADJOINT + RECOMPUTED)
-        for group in self.groups:
-            if group.path == path:
-                return group
-        raise KeyError(path)
+        return self.groups_by_path[stamp.rstrip(ADJOINT + RECOMPUTED)]
+
+    @cached_property
+    def groups_by_path(self) -> dict[str, Group]:
+        """The groups by path."""
+        return {group.path: group for group in self.groups}
 
     def same_as(self, other: ComputeGraph) -> bool:
         """Equality up to the names of values, of the graph, and of origins."""

@@ -91,15 +91,17 @@ class Vjp(Pass):
         """Emit %grads: every operand of a pack is a value of its own that nothing else placed."""
         state = graph.state("params")
         layout = graph.layout(state.value.type.layout or "")
-        parts = list[Value]()
+        views = {v.name for n in builder.nodes if not n.op.launches for v in n.outputs} | given
+        parts, used = list[Value](), set[str]()
         for member, place in zip(state.members, layout.members, strict=True):
             part = found.get(member.name)
             hint = f"d.{member.name}"
             if part is None:
                 zero = builder.emit("constant", value=0.0, dtype=member.type.dtype, hint="zero")
                 part = builder.emit("broadcast", zero, shape=place.shape, hint=hint)
-            elif part in parts or part.name in given or is_view(builder, part):
+            elif part.name in used or part.name in views:
                 part = builder.emit("copy", part, hint=f"{hint}.copy")
+            used.add(part.name)
             parts.append(part)
         builder.emit(
             "pack",
@@ -112,9 +114,3 @@ class Vjp(Pass):
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         return appended(graph, self.name)
-
-
-def is_view(builder: Builder, value: Value) -> bool:
-    """Whether a value only names the memory of others."""
-    maker = next(n for n in builder.nodes if value in n.outputs)
-    return not maker.op.launches

@@ -6,7 +6,7 @@ import errno
 import json
 import shlex
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ from noeira import config
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError, NoeiraError
 from noeira.runtime.cache import Cache
-from noeira.runtime.cache_entry import Entry, digest_of
 from noeira.runtime.disk import log, remove_tree
+from noeira.runtime.entry import Entry, digest_of
 from noeira.runtime.process import first_lines, run
 from noeira.runtime.toolchain import Compiler
 
@@ -29,18 +29,17 @@ SOURCE, LIBRARY, PLANS, COMMAND, META = "unit.c", "unit.so", "unit.plan", "build
 
 @dataclass(frozen=True)
 class Library:
-    """A built unit; `built` tells whether the compiler ran for it now, `edited` whose edit it was
-    built from, if any.
+    """A built unit: what to load, and whether the compiler ran for it now.
+
+    `key` is that of the generated source, to be remembered for the request that led to it. With
+    `edited`, the path of a source that a person edited, `entry` was built from that instead; the
+    key stays, so that a later start without NOEIRA_EDITED finds the generated unit.
     """
 
+    key: str
     entry: Entry
     built: bool
     edited: Path | None = None
-
-    @property
-    def key(self) -> str:
-        """The unit's key, to be remembered for the request that led to it."""
-        return self.entry.key
 
     @property
     def path(self) -> Path:
@@ -75,12 +74,13 @@ def build_library(source: Source, compiler: Compiler, cache: Cache) -> Library:
     the generated one; without, the generated one is put back and the edit kept beside it. Raises
     CompilerError with the compiler's message.
     """
-    entry, built = _get_or_build(source, compiler, cache)
+    key = unit_key(source, compiler)
+    entry, built = _get_or_build(key, source, compiler, cache)
     if config.EDITED.read():
-        edited = entry.edited_source()
-        if edited is not None and not source.text.encode().startswith(edited.read_bytes()):
-            return _build_edited(edited, source, compiler, cache)
-    return Library(cache.restore(entry, source.text.encode()), built)
+        edit = _read_edit(entry)
+        if edit is not None and not source.text.startswith(edit[1]):
+            return _build_edited(key, *edit, source, compiler, cache)
+    return Library(key, cache.restore(entry, source.text.encode()), built)
 
 
 def open_library(key: str, compiler: Compiler, cache: Cache) -> Library | None:
@@ -94,12 +94,12 @@ def open_library(key: str, compiler: Compiler, cache: Cache) -> Library | None:
     if entry is None:
         return None
     if config.EDITED.read():
-        edited = entry.edited_source()
-        if edited is not None:
+        edit = _read_edit(entry)
+        if edit is not None:
             meta = json.loads(entry.read(META))
             source = Source(meta["target"], meta["name"], "", entry.read(PLANS).decode())
-            return _build_edited(edited, source, compiler, cache)
-    return None if entry.changed is not None else Library(entry, built=False)
+            return _build_edited(key, *edit, source, compiler, cache)
+    return None if entry.changed is not None else Library(key, entry, built=False)
 
 
 def load(library: Library) -> CDLL:
@@ -141,9 +141,8 @@ def _load_copy(library: Library, error: OSError) -> CDLL:
         raise CompilerError(f"the built library {library.path} cannot be loaded: {error}") from None
 
 
-def _get_or_build(source: Source, compiler: Compiler, cache: Cache) -> tuple[Entry, bool]:
-    """The unit's entry, and whether it was built now."""
-    key = unit_key(source, compiler)
+def _get_or_build(key: str, source: Source, compiler: Compiler, cache: Cache) -> tuple[Entry, bool]:
+    """The entry of a unit, and whether it was built now."""
     entry = cache.get(key)
     if entry is not None:
         return entry, False
@@ -154,14 +153,24 @@ def _get_or_build(source: Source, compiler: Compiler, cache: Cache) -> tuple[Ent
         return cache.put(key, _compile(key, source, compiler, cache)), True
 
 
-def _build_edited(edited: Path, source: Source, compiler: Compiler, cache: Cache) -> Library:
-    """The library of a source that a person edited: an entry of its own, keyed by the edited text."""
-    log("warning", "running the edited source %s", edited)
-    text = edited.read_text(encoding="utf-8")
-    entry, built = _get_or_build(
-        Source(source.target, source.name, text, source.plans), compiler, cache
-    )
-    return Library(cache.restore(entry, text.encode()), built, edited)
+def _read_edit(entry: Entry) -> tuple[Path, str] | None:
+    """The path and text of an entry's edited source; None if there is none that can be read."""
+    path = entry.edited_source()
+    try:
+        return None if path is None else (path, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        log("warning", "the edited source %s cannot be read: %s", path, error)
+        return None
+
+
+def _build_edited(
+    key: str, path: Path, text: str, generated: Source, compiler: Compiler, cache: Cache
+) -> Library:
+    """The library of a source that a person edited: its own entry, keyed by the edited text."""
+    log("warning", "running the edited source %s", path)
+    source = replace(generated, text=text)
+    entry, built = _get_or_build(unit_key(source, compiler), source, compiler, cache)
+    return Library(key, cache.restore(entry, text.encode()), built, path)
 
 
 def _compile(key: str, source: Source, compiler: Compiler, cache: Cache) -> dict[str, bytes]:

@@ -15,19 +15,6 @@ from typing import TypeVar
 
 from noeira import config
 from noeira.errors import NoeiraError
-from noeira.runtime.cache_entry import (
-    EDITED,
-    LOCK_SECONDS,
-    LOCKS,
-    Entry,
-    digest_of,
-    entry_folder,
-    free_edit_name,
-    intact_entry,
-    kept_edits,
-    remove_entry,
-    store_entry,
-)
 from noeira.runtime.disk import (
     TEMPORARY,
     children,
@@ -40,6 +27,19 @@ from noeira.runtime.disk import (
     replace_file,
     temporary_folder,
     touch,
+)
+from noeira.runtime.entry import (
+    EDITED,
+    LOCK_SECONDS,
+    LOCKS,
+    Entry,
+    digest_of,
+    entry_folder,
+    free_edit_name,
+    intact_entry,
+    kept_edits,
+    remove_entry,
+    store_entry,
 )
 
 T = TypeVar("T")
@@ -240,8 +240,8 @@ class Cache:
                     path = Path(tempfile.mkdtemp(prefix="noeira-"))
                 except OSError as error:
                     raise NoeiraError(
-                        f"no folder can be written: neither the cache {self.folder} nor a temporary "
-                        f"one ({error}). "
+                        f"no folder can be written: neither the cache {self.folder} nor a "
+                        f"temporary one ({error}). "
                         "Set NOEIRA_CACHE or TMPDIR to a folder with free space"
                     ) from None
                 self._private = os.getpid(), path
@@ -350,6 +350,6 @@ def remove_leftovers(root: Path) -> None:
 
 
 def remove_private(process: int, folder: Path) -> None:
-    """Remove a private folder at the end of the process that made it, not of one forked from that."""
+    """Remove a private folder when the process that made it ends, not one forked from that."""
     if os.getpid() == process:
         remove_tree(folder)

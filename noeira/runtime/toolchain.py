@@ -16,8 +16,8 @@ from noeira import config
 from noeira.codegen.target import ISA, isa_from_macros
 from noeira.errors import CompilerError
 from noeira.runtime.cache import Cache, open_cache
-from noeira.runtime.cache_entry import digest_of
 from noeira.runtime.disk import log
+from noeira.runtime.entry import digest_of
 from noeira.runtime.process import first_lines, run
 
 # Without these a compiler is no use: contraction changes the numbers.
@@ -103,7 +103,8 @@ def require_compiler(cache: Cache | None = None) -> Compiler:
     return compiler
 
 
-_found: dict[str, Compiler] = {}
+# By cache folder too: a process that works with another cache leaves a note there as well.
+_found: dict[tuple[Path, str], Compiler] = {}
 
 
 def _search(cache: Cache) -> tuple[Compiler | None, list[str]]:
@@ -111,28 +112,26 @@ def _search(cache: Cache) -> tuple[Compiler | None, list[str]]:
     tried = []
     for command in candidates():
         key = probe_key(command)
-        if key not in _found:
-            recalled = _recalled(command, cache.recall(key))
+        found = _found.get((cache.folder, key)) or _recalled(command, cache.recall(key))
+        if found is None:
             try:
-                if recalled is None:
-                    facts = cache.work(partial(probe, command))
-                    cache.remember(key, json.dumps(facts))
-                    recalled = _compiler(command, facts)
+                facts = cache.work(partial(probe, command))
             except CompilerError as error:
+                text = shlex.join(command)
                 if config.CC.read() is not None:
-                    raise CompilerError(
-                        f"CC is {shlex.join(command)}, which cannot be used. {error}"
-                    ) from None
-                log("debug", "%s cannot be used: %s", shlex.join(command), error)
-                tried.append(f"  {shlex.join(command)}: {error}")
+                    raise CompilerError(f"CC is {text}, which cannot be used. {error}") from None
+                log("debug", "%s cannot be used: %s", text, error)
+                tried.append(f"  {text}: {error}")
                 continue
-            _found[key] = recalled
-        return _found[key], tried
+            cache.remember(key, json.dumps(facts))
+            found = _compiler(command, facts)
+        _found[cache.folder, key] = found
+        return found, tried
     return None, tried
 
 
 def candidates() -> Iterator[tuple[str, ...]]:
-    """The commands to try. With CC there is only one. Raises CompilerError if CC names no program."""
+    """The commands to try, only one with CC. Raises CompilerError if CC names no program."""
     chosen = config.CC.read()
     if chosen is not None:
         try:
@@ -156,9 +155,14 @@ def candidates() -> Iterator[tuple[str, ...]]:
 
 def which(name: str) -> str | None:
     """The path of a program, as the shell would find it."""
-    import shutil
+    if os.name != "posix":
+        import shutil
 
-    return shutil.which(name)
+        return shutil.which(name)
+    # Without shutil, whose import takes longer than all else that a warm start does here.
+    folders = [""] if os.path.dirname(name) else os.get_exec_path()
+    paths = (os.path.join(folder, name) for folder in folders)
+    return next((p for p in paths if os.path.isfile(p) and os.access(p, os.X_OK)), None)
 
 
 def ziglang_program() -> Path | None:

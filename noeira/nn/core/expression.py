@@ -170,7 +170,7 @@ def text(axis: Axis) -> str:
     if axis.constant:
         parts.append((axis.constant < 0, str(abs(axis.constant))))
     parts.sort(key=lambda part: part[0])  # a sum begins with what is added, if anything is
-    first = ("-" if parts[0][0] else "") + parts[0][1]
+    first = ("0 - " if parts[0][0] else "") + parts[0][1]
     return first + "".join(f" {'-' if negative else '+'} {body}" for negative, body in parts[1:])
 
 

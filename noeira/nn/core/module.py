@@ -1,7 +1,7 @@
-"""Module: types become modules. `Linear[784, 256]` is a class: cached, hashable, picklable, printed
-as it is written.
+"""Module: types become modules, `Linear[784, 256]` is a class.
 
-A new layer is a class with its type parameters, its parameters, its signature and its trace:
+Such a class is cached, hashable, picklable, and printed as it is written. A new layer is a
+class with its type parameters, its parameters, its signature and its trace:
 
     class Linear(Module):
         IN, OUT = size(), size()

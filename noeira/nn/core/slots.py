@@ -161,7 +161,7 @@ class ModuleSlot(Slot):
     def read(self, value: Any, written: str) -> Any:
         from noeira.nn.core.parts import module_type
 
-        return module_type(value, self.name and written, None)
+        return module_type(value, written, None)
 
 
 class ModulesSlot(Slot):
@@ -222,10 +222,11 @@ def modules() -> tuple[type[Module], ...]:
 def derived(rule: Callable[[Any], Any]) -> Any:
     """What follows from the type parameters, in place of a parameter of the parent:
 
-    class Block(Residual):
-        D = size()
-        INNER = derived(lambda block: Sequential[LinearReLU[block.D, 4 * block.D], Linear[4 *
-        block.D, block.D]])
+        class Block(Residual):
+            D = size()
+            INNER = derived(lambda b: Sequential[LinearReLU[b.D, 4 * b.D], Linear[4 * b.D, b.D]])
+
+    The rule is given the type, with its parameters.
     """
     return Derived(rule)
 

@@ -1,0 +1,71 @@
+"""Optimizers: their options, and one message for each value out of range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noeira.errors import CompositionError
+from noeira.nn import SGD, Adam, AdamW, ReLU
+from noeira.nn.optimizer import optimizer
+
+
+def test_options_are_every_field_but_the_learning_rate():
+    assert SGD().options() == {
+        "momentum": 0.0,
+        "dampening": 0.0,
+        "nesterov": False,
+        "weight_decay": 0.0,
+    }
+    adam = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0, "decoupled": False}
+    assert Adam().options() == adam
+    assert AdamW().options() == {**adam, "weight_decay": 0.01, "decoupled": True}
+
+
+def test_defaults_and_ops():
+    assert (SGD().lr, Adam().lr, AdamW().lr) == (1e-2, 1e-3, 1e-3)
+    assert (SGD.op, Adam.op, AdamW.op) == ("sgd", "adam", "adam")
+    assert Adam(1e-2).lr == 1e-2
+    assert Adam(lr=1) == Adam(lr=1.0) and isinstance(Adam(lr=1).lr, float)
+    assert {Adam(): 1}[Adam()] == 1
+
+
+def test_how_an_optimizer_is_given():
+    assert optimizer(Adam) == optimizer(Adam()) == Adam()
+    assert optimizer(SGD(momentum=0.9)) == SGD(momentum=0.9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Adam(lr=-1), "Adam: lr must be 0 or greater, not -1.0"),
+        (lambda: Adam(lr=float("nan")), "Adam: lr must be a finite number, not nan"),
+        (lambda: SGD(lr=True), "SGD: lr must be a finite number, not True"),
+        (lambda: AdamW(beta1=1), "AdamW: beta1 must be at least 0 and less than 1, not 1.0"),
+        (lambda: Adam(beta2=-0.1), "Adam: beta2 must be at least 0 and less than 1, not -0.1"),
+        (lambda: Adam(eps=-1e-8), "Adam: eps must be 0 or greater, not -1e-08"),
+        (lambda: AdamW(weight_decay=-1), "AdamW: weight_decay must be 0 or greater, not -1.0"),
+        (lambda: SGD(momentum=-0.9), "SGD: momentum must be 0 or greater, not -0.9"),
+        (
+            lambda: SGD(nesterov=True),
+            "SGD: nesterov needs momentum greater than 0 and dampening 0",
+        ),
+        (
+            lambda: SGD(momentum=0.9, dampening=0.1, nesterov=True),
+            "SGD: nesterov needs momentum greater than 0 and dampening 0",
+        ),
+        (
+            lambda: optimizer("adam"),
+            "optimizer must be one such as Adam(lr=1e-3), not 'adam'; there are SGD, Adam, AdamW",
+        ),
+        (
+            lambda: optimizer(ReLU),
+            "optimizer must be one such as Adam(lr=1e-3), not ReLU; there are SGD, Adam, AdamW",
+        ),
+    ],
+)
+def test_one_message_for_each_mistake(make: Any, message: str):
+    with pytest.raises(CompositionError) as found:
+        make()
+    assert str(found.value) == message

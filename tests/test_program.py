@@ -1,0 +1,379 @@
+"""Programs against the reference, their bits, and what they say to bad input."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import noeira
+from noeira.nn import (
+    ELU,
+    GELU,
+    MSE,
+    SGD,
+    Adam,
+    AdamW,
+    CrossEntropy,
+    Linear,
+    LinearGELU,
+    LinearReLU,
+    LinearSiLU,
+    LinearTanh,
+    Mish,
+    Parallel,
+    ReLU,
+    Repeat,
+    Residual,
+    Sequential,
+    SoftCrossEntropy,
+    Tanh,
+)
+
+Small = Sequential[LinearReLU[13, 17], Residual[LinearTanh[17, 17]], Linear[17, 5]]
+Unfused = Sequential[
+    Sequential[Linear[13, 17], ReLU], Residual[Sequential[Linear[17, 17], Tanh]], Linear[17, 5]
+]
+Wide = Sequential[
+    Parallel[LinearGELU[13, 8], LinearSiLU[13, 9]], Repeat[2, LinearReLU[17, 17]], ELU, Mish, Linear[17, 5]
+]
+
+
+def data(rows: int, seed: int = 0, dtype: str = "f4") -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and class numbers."""
+    random = np.random.default_rng(seed)
+    return random.standard_normal((rows, 13)).astype(dtype), random.integers(0, 5, rows)
+
+
+def flat(program: noeira.Program) -> np.ndarray:
+    """All parameters, copied."""
+    return program.store.arrays["params"].copy()
+
+
+@pytest.mark.parametrize("net", [Small, Wide], ids=["small", "wide"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Adam(lr=1e-2),
+        AdamW(lr=1e-2),
+        Adam(lr=1e-2, weight_decay=0.1),
+        SGD(lr=0.1),
+        SGD(lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01),
+        SGD(lr=0.1, momentum=0.9, nesterov=True),
+    ],
+    ids=["adam", "adamw", "adam-l2", "sgd", "sgd-momentum", "sgd-nesterov"],
+)
+def test_steps_agree_with_the_reference_in_f64(net: type, optimizer: object) -> None:
+    x, y = data(7, dtype="f8")
+    options = dict(loss=CrossEntropy, optimizer=optimizer, batch=7, dtype="f64", seed=3)
+    compiled = noeira.compile(net, target="cpu", **options)
+    reference = noeira.compile(net, target="reference", **options)
+    for _ in range(5):
+        assert compiled.step(x, y) == pytest.approx(reference.step(x, y), rel=1e-12)
+    np.testing.assert_allclose(flat(compiled), flat(reference), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 16, 33, 100])
+def test_steps_agree_with_the_reference_in_f32(batch: int) -> None:
+    x, y = data(batch)
+    options = dict(loss=CrossEntropy.of(smoothing=0.1), optimizer=Adam(), batch=batch, seed=1)
+    compiled = noeira.compile(Small, target="cpu", **options)
+    reference = noeira.compile(Small, target="reference", **options)
+    for _ in range(3):
+        assert compiled.step(x, y) == pytest.approx(reference.step(x, y), rel=1e-5)
+    np.testing.assert_allclose(flat(compiled), flat(reference), atol=2e-5)
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    x, y = data(6, dtype="f8")
+    program = noeira.compile(Small, loss=CrossEntropy, batch=6, dtype="f64")
+    program.gradients(x, y)
+    for name in program.params:
+        view, grad = program.params[name], program.store.view("grd", name).copy()
+        index = tuple(np.random.default_rng(1).integers(0, n) for n in view.shape)
+        old, h = view[index], 1e-4
+
+        def loss(offset: float, view: np.ndarray = view, index: tuple = index, old: float = old) -> float:
+            view[index] = old + offset
+            return program.gradients(x, y)
+
+        # The four-point rule, of fourth order in h.
+        slope = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h)
+        view[index] = old
+        assert slope == pytest.approx(grad[index], rel=1e-6, abs=1e-9), name
+
+
+def test_the_unfused_twin_has_the_same_bits_over_100_steps() -> None:
+    x, y = data(33)
+    programs = [
+        noeira.compile(net, loss=CrossEntropy, optimizer=Adam(), batch=33, seed=5)
+        for net in (Small, Unfused)
+    ]
+    for _ in range(100):
+        losses = [p.step(x, y) for p in programs]
+        assert losses[0] == losses[1]
+    # The layouts name the parameters differently but place them alike.
+    assert flat(programs[0]).tobytes() == flat(programs[1]).tobytes()
+    extra = len(programs[1].plans["forward"].calls) - len(programs[0].plans["forward"].calls)
+    assert extra == 2
+
+
+def test_bits_do_not_depend_on_threads_or_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = data(300)
+    seen = set()
+    for threads in ("1", "2", "3", "1"):
+        monkeypatch.setenv("NOEIRA_THREADS", threads)
+        program = noeira.compile(Wide, loss=CrossEntropy, optimizer=Adam(), batch=300)
+        losses = [program.step(x, y) for _ in range(10)]
+        seen.add((tuple(losses), flat(program).tobytes(), program.forward(x).tobytes()))
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("samples", [40, 47])
+def test_native_stepping_has_the_bits_of_steps(samples: int) -> None:
+    x, y = data(samples)
+    one = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    native = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    native.load(x, y, shuffle=False)
+    full = samples // 10
+    losses = [one.step(x[i * 10 : i * 10 + 10], y[i * 10 : i * 10 + 10]) for i in range(full)]
+    mean = native.steps(full)
+    assert mean == pytest.approx(np.mean(losses), rel=1e-6)
+    assert flat(one).tobytes() == flat(native).tobytes()
+
+
+def test_the_smaller_last_batch_is_trained_too() -> None:
+    x, y = data(47)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=10)
+    program.load(x, y, shuffle=False, evaluation=(x, y))
+    program.steps(4)
+    before = flat(program)
+    program.steps(1)
+    twin = noeira.compile(program.module, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=7)
+    after = flat(program)
+    program.store.arrays["params"][...] = before
+    twin.step(x[40:], y[40:])
+    assert flat(twin).tobytes() == after.tobytes()
+
+
+def test_the_order_of_data_follows_from_seed_and_epoch() -> None:
+    x, y = data(47)
+
+    def losses(seed: int) -> list[float]:
+        program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10, seed=seed)
+        program.load(x, y)
+        return [program.steps(1) for _ in range(12)]
+
+    assert losses(0) == losses(0)
+    assert losses(0) != losses(1)
+
+
+def test_forward_takes_any_number_of_rows() -> None:
+    program = noeira.compile(Small, batch=8)
+    x, _ = data(37)
+    whole = program.forward(x)
+    assert whole.shape == (37, 5)
+    for rows in (1, 7, 8, 9, 16):
+        np.testing.assert_array_equal(program.forward(x[:rows]), whole[:rows])
+    np.testing.assert_array_equal(program.forward(x[::2]), program.forward(x[::2].copy()))
+
+
+def test_evaluation_counts_every_sample_once() -> None:
+    x, y = data(47)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    program.load(x, y, evaluation=(x[:23], y[:23]))
+    found = program.evaluate()
+    z = program.forward(x[:23]).astype(np.float64)
+    lse = np.log(np.exp(z).sum(1))
+    assert found["accuracy"] == pytest.approx((z.argmax(1) == y[:23]).mean())
+    assert found["loss"] == pytest.approx((lse - z[np.arange(23), y[:23]]).mean(), rel=1e-6)
+
+
+def test_regression_and_soft_targets_train() -> None:
+    x, _ = data(20)
+    target = x @ np.random.default_rng(2).standard_normal((13, 5)).astype("f4")
+    for loss, goal in ((MSE, target), (SoftCrossEntropy, np.full((20, 5), 0.2, "f4"))):
+        program = noeira.compile(Small, loss=loss, optimizer=Adam(lr=1e-2), batch=20)
+        first = program.step(x, goal)
+        for _ in range(200):
+            last = program.step(x, goal)
+        assert last < first
+
+
+def test_programs_share_the_memory_of_an_instance() -> None:
+    net = Small(seed=4)
+    train = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    serve = noeira.compile(net, batch=1)
+    x, y = data(10)
+    before = serve.forward(x)
+    train.step(x, y)
+    after = serve.forward(x)
+    assert not np.array_equal(before, after)
+    net[0].weight.val[...] = 0
+    np.testing.assert_array_equal(train.params["0.weight"], 0)
+    train.gradients(x, y)
+    assert net[2].bias.grd.any()
+
+
+def test_views_speak_dlpack_and_accept_it() -> None:
+    program = noeira.compile(Small, batch=4)
+    x, _ = data(4)
+
+    class Foreign:
+        def __dlpack__(self, **options: object) -> object:
+            return x.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> object:
+            return x.__dlpack_device__()
+
+    np.testing.assert_array_equal(program.forward(Foreign()), program.forward(x))
+    view = program.params["0.weight"]
+    assert np.shares_memory(np.from_dlpack(view), view)
+
+
+def test_a_loss_that_is_not_finite_changes_nothing_but_the_tick() -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    program.step(x, y)
+    names = ("params", "m", "v", "step")
+    before = {n: program.store.arrays[n].tobytes() for n in names}
+    bad = x.copy()
+    bad[3, 4] = np.nan
+    assert np.isnan(program.step(bad, y))
+    assert {n: program.store.arrays[n].tobytes() for n in names} == before
+    assert program.store.arrays["tick"] == 2
+    assert np.isfinite(program.step(x, y))
+
+
+def test_native_stepping_stops_at_a_bad_loss_and_names_the_node() -> None:
+    x, y = data(40)
+    x[25, 2] = np.inf
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    program.load(x, y, shuffle=False)
+    with pytest.raises(noeira.NotFiniteError, match="the loss of step 3 is not finite.*data %x"):
+        program.steps(4)
+    assert program.store.arrays["step"] == 2
+    program.params["2.bias"][0] = np.nan
+    with pytest.raises(noeira.NotFiniteError, match=r"parameter 2\.bias is not finite"):
+        program.steps(4)
+
+
+def test_a_node_that_overflows_is_named() -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    program.params["0.weight"][...] = 3e38
+    program.load(x, y, shuffle=False)
+    with pytest.raises(noeira.NotFiniteError, match=r"%0\.linear, the linear of 0: Linear\[13, 17\]"):
+        program.steps(1)
+
+
+def test_the_learning_rate_is_a_state() -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.5), batch=10)
+    assert program.lr == 0.5
+    program.lr = 0.0
+    before = flat(program)
+    program.step(x, y)
+    assert flat(program).tobytes() == before.tobytes()
+
+
+def test_calls_from_threads_wait_for_each_other() -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.01), batch=10)
+    workers = [threading.Thread(target=lambda: [program.step(x, y) for _ in range(50)]) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert program.store.arrays["step"] == 200
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_computes_the_same() -> None:
+    x, _ = data(200)
+    program = noeira.compile(Wide, batch=200)
+    expected = program.forward(x).tobytes()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        same = program.forward(x).tobytes() == expected
+        os.write(write, b"1" if same else b"0")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 1) == b"1"
+
+
+def test_a_named_network_is_picklable_with_its_type() -> None:
+    assert pickle.loads(pickle.dumps(Small)) is Small
+
+
+WRONG = [
+    (lambda p, x, y: p.step(x[:9], y), "ShapeError", "x has 9 rows; this program was compiled for batch=10"),
+    (lambda p, x, y: p.step(x[:, :3], y), "ShapeError", "x has shape (10, 3), it must be (10, 13)"),
+    (
+        lambda p, x, y: p.step(x.astype("f8"), y),
+        "DtypeError",
+        "x is float64; this program takes float32: write x.astype(np.float32)",
+    ),
+    (lambda p, x, y: p.step(x, y.astype("f4")), "DtypeError", "target is float32; it must be integers"),
+    (
+        lambda p, x, y: p.step(x, np.where(np.arange(10) == 7, 5, y)),
+        "ShapeError",
+        "target[7] is 5; it must be from 0 to 4",
+    ),
+    (lambda p, x, y: p.step(x, y - 9), "ShapeError", "it must be from 0 to 4"),
+    (lambda p, x, y: p.step(x, y.astype("i8") + 2**32), "ShapeError", "target[0] is 42949672"),
+    (lambda p, x, y: p.step([[1.0]], y), "DtypeError", "x is a list, not an array"),
+    (lambda p, x, y: p.step((x, x), y), "ShapeError", "takes 1 inputs, got 2"),
+    (lambda p, x, y: p.forward(x[:0]), "ShapeError", "x has no rows"),
+    (lambda p, x, y: p.steps(1), "NoeiraError", "has no data: call load(x, y) first"),
+    (lambda p, x, y: p.load(x[:5], y[:5]), "ShapeError", "5 samples are fewer than one batch of 10"),
+    (lambda p, x, y: p.load(x, y[:5]), "ShapeError", "target has 5 rows, the first input 10"),
+    (lambda p, x, y: p.params["9.weight"], "KeyError", "9.weight"),
+]
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=[w[2] for w in WRONG])
+def test_bad_input_gets_one_clear_message(call, kind: str, message: str, target: str) -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10, target=target)
+    error = KeyError if kind == "KeyError" else getattr(noeira, kind)
+    with pytest.raises(error) as caught:
+        call(program, x, y)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(batch=0), "batch must be a whole number of at least 1, not 0"),
+        (dict(batch=2.0), "batch must be a whole number"),
+        (dict(target="gpu"), "there is no target 'gpu'; there are cpu, reference"),
+        (dict(optimizer=Adam()), "an optimizer needs a loss"),
+        (dict(loss="ce"), "loss"),
+        (dict(dtype="f16"), "f32 or f64"),
+        (dict(seed=-1), "seed"),
+    ],
+)
+def test_wrong_options(options: dict, message: str) -> None:
+    with pytest.raises(noeira.NoeiraError) as caught:
+        noeira.compile(Small, **options)
+    assert message in str(caught.value)
+
+
+def test_a_closed_program_says_so() -> None:
+    with noeira.compile(Small, batch=1) as program:
+        pass
+    with pytest.raises(noeira.NoeiraError, match="is closed"):
+        program.forward(np.zeros((1, 13), "f4"))
+
+
+def test_an_open_axis_is_named() -> None:
+    with pytest.raises(noeira.CompositionError, match="compile takes a network type"):
+        noeira.compile(3)  # type: ignore[arg-type]
+    program = noeira.compile(Sequential[Tanh, ReLU], batch=2, input=(3, 4))
+    assert program.forward(np.ones((5, 3, 4), "f4")).shape == (5, 3, 4)

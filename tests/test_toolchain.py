@@ -1,0 +1,252 @@
+"""Finding a compiler: in which order, what it is asked, what is remembered of that."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from noeira.codegen.source import Source
+from noeira.codegen.target import ISAS
+from noeira.commands import doctor
+from noeira.errors import CompilerError
+from noeira.runtime import toolchain
+from noeira.runtime.build import build_library, load
+from noeira.runtime.cache import Cache
+from noeira.runtime.toolchain import find_compiler, require_compiler
+
+has_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
+)
+has_zig = pytest.mark.skipif(
+    importlib.util.find_spec("ziglang") is None, reason="ziglang is not installed"
+)
+TEXT = """\
+#include <math.h>
+float noeira_exp(float x);
+float noeira_exp(float x) { return expf(x) + 1.0f; }
+"""
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(toolchain, "_found", {})
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("NOEIRA_CACHE", str(tmp_path / "cache"))
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a new process begins."""
+    monkeypatch.setattr(toolchain, "_found", {})
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def wrapper(path: Path, log: Path, refuse: str = "") -> Path:
+    """A compiler that notes its calls, and refuses some flags."""
+    real = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    checks = f'case " $* " in {refuse}) echo "unknown flag" >&2; exit 1;; esac\n' if refuse else ""
+    return script(path, f'echo "$*" >> {log}\n{checks}exec {real} "$@"')
+
+
+@has_compiler
+def test_a_compiler_is_found_and_builds():
+    compiler = require_compiler()
+    assert compiler.isa in ISAS.values()
+    assert {"-O3", "-ffp-contract=off", "-shared", "-std=gnu11"} <= set(compiler.flags)
+    assert not any("fast-math" in flag for flag in compiler.flags)
+    assert re.search(r"\d+\.\d+", compiler.version)
+    assert compiler.openmp == ("-fopenmp" in compiler.flags)
+    assert compiler == find_compiler()
+
+
+@has_compiler
+def test_the_probe_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    log = tmp_path / "calls"
+    monkeypatch.setenv("CC", f"{wrapper(tmp_path / 'my cc', log)}".replace(" ", "\\ "))
+    cache = Cache(tmp_path / "cache")
+    first = require_compiler(cache)
+    calls = log.read_text()
+    assert calls
+    forget(monkeypatch)
+    assert require_compiler(cache) == first
+    assert log.read_text() == calls, "the second process does not run the compiler"
+    for note in (tmp_path / "cache" / "notes").glob("*/*"):
+        note.write_bytes(note.read_bytes()[:-9])
+    forget(monkeypatch)
+    assert require_compiler(cache) == first
+    assert log.read_text() == calls * 2, "a damaged note is as none"
+
+
+@has_compiler
+def test_another_compiler_at_the_same_path_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = wrapper(tmp_path / "cc", tmp_path / "calls")
+    monkeypatch.setenv("CC", str(path))
+    first = require_compiler()
+    os.utime(path, ns=(1, 1))
+    assert require_compiler().identity != first.identity
+    monkeypatch.setenv("CC", f"{path} -DX=1")
+    assert require_compiler().command == (str(path), "-DX=1")
+
+
+@has_compiler
+@pytest.mark.parametrize(
+    ("refuse", "missing"),
+    [
+        ('*" -march=native "*', {"-march=native"}),
+        ('*"=native "*', {"-march=native", "-mcpu=native"}),
+        ('*" -fPIC "*|*" -Wextra "*', {"-fPIC", "-Wextra"}),
+        ('*" -fopenmp "*', {"-fopenmp"}),
+    ],
+)
+def test_refused_flags_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuse: str, missing: set[str]
+):
+    monkeypatch.setenv("CC", str(wrapper(tmp_path / "cc", tmp_path / "calls", refuse)))
+    compiler = require_compiler()
+    flags = set(compiler.flags)
+    assert not flags & missing
+    assert set(toolchain.REQUIRED_FLAGS) <= flags
+    assert "-Wall" in flags
+    if "-mcpu=native" in missing:
+        assert compiler.isa.name in ("plain", "neon")
+
+
+@has_compiler
+def test_a_compiler_that_contracts_is_no_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = wrapper(tmp_path / "cc", tmp_path / "calls", '*"contract=off"*')
+    monkeypatch.setenv("CC", str(path))
+    with pytest.raises(CompilerError, match=r"cannot be used\. unknown flag"):
+        find_compiler()
+
+
+@has_compiler
+def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "bin"
+    real = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    path = os.environ["PATH"]
+    script(folder / "cc", "exit 1")
+    monkeypatch.setenv("PATH", str(folder))
+    script(folder / "gcc", f'PATH="{path}" exec {real} "$@"')
+    script(folder / "clang", f'PATH="{path}" exec {real} "$@"')
+    assert require_compiler().command == ("gcc",), "a cc that does not work is passed over"
+    monkeypatch.setenv("CC", "clang -g")
+    assert require_compiler().command == ("clang", "-g")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("noeira-no-such-compiler -x", "there is no program noeira-no-such-compiler"),
+        ("false", "CC is false, which cannot be used. it ended with status 1"),
+        ("cc 'open", "No closing quotation"),
+    ],
+)
+def test_a_useless_choice_is_an_error(monkeypatch: pytest.MonkeyPatch, text: str, says: str):
+    monkeypatch.setenv("CC", text)
+    with pytest.raises(CompilerError, match=says):
+        find_compiler()
+
+
+def without_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr(toolchain, "ziglang_program", lambda: None)
+
+
+def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    without_compilers(tmp_path, monkeypatch)
+    assert find_compiler() is None
+    with pytest.raises(CompilerError) as caught:
+        require_compiler()
+    for words in ("apt install", "dnf install", "xcode-select", "pip install ziglang", "CC"):
+        assert words in str(caught.value)
+
+
+def test_what_was_tried_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    without_compilers(tmp_path, monkeypatch)
+    script(tmp_path / "empty" / "gcc", "echo no stdio.h; exit 1")
+    with pytest.raises(CompilerError, match=r"gcc: no stdio\.h"):
+        require_compiler()
+
+
+@has_compiler
+def test_an_unwritable_cache(monkeypatch: pytest.MonkeyPatch):
+    cache = Cache("/proc/noeira")
+    library = build_library(Source("c", "exp", TEXT, ""), require_compiler(cache), cache)
+    assert library.built
+
+
+@has_zig
+def test_ziglang_serves_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import ctypes
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    compiler = require_compiler()
+    assert compiler.command == (sys.executable, "-m", "ziglang", "cc")
+    assert not compiler.openmp, "it takes the flag, but has no runtime library"
+    cache = Cache(tmp_path / "cache")
+    function = load(build_library(Source("c", "exp", TEXT, ""), compiler, cache)).noeira_exp
+    function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
+    assert function(0.0) == 2.0
+
+
+def test_the_processor_is_told_the_same_twice():
+    assert toolchain.processor() == toolchain.processor()
+    assert "MHz" not in toolchain.processor()
+
+
+def examine(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    parser = argparse.ArgumentParser()
+    doctor.add_arguments(parser)
+    code = doctor.run(parser.parse_args([]))
+    return code, capsys.readouterr().out
+
+
+@has_compiler
+def test_doctor(capsys: pytest.CaptureFixture[str]):
+    code, text = examine(capsys)
+    assert code == 0, text
+    assert "ok  a program     built, loaded and called\n" in text
+    for name in ("Python", "noeira", "numpy", "C compiler", "OpenMP", "cache", "threads", "MNIST"):
+        assert re.search(rf"^(ok|--)  {name} ", text, re.MULTILINE), text
+
+
+def test_doctor_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    without_compilers(tmp_path, monkeypatch)
+    code, text = examine(capsys)
+    assert code == 0, "the reference still runs"
+    assert "--  C compiler    none: programs run by the reference" in text
+    assert "pip install ziglang" in text
+
+
+def test_doctor_with_a_wrong_setting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("NOEIRA_THREADS", "many")
+    code, text = examine(capsys)
+    assert code == 1
+    assert "!!  setting       NOEIRA_THREADS=many" in text
+
+
+def test_doctor_with_a_useless_choice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("CC", "false")
+    code, text = examine(capsys)
+    assert code == 1
+    assert "!!  C compiler    CC is false" in text
