@@ -40,10 +40,10 @@ class Attrs:
     """The attributes of a node; each op that has some derives its own frozen class."""
 
 
-def attr_items(attrs: Attrs) -> list[tuple[str, Any]]:
-    """The attributes that differ from their defaults, in the order of declaration."""
+def attr_items(attrs: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass that differ from their defaults (as -0.0 does from 0.0), in order of declaration."""
     pairs = [(f, getattr(attrs, f.name)) for f in fields(attrs)]
-    return [(f.name, value) for f, value in pairs if value != f.default]
+    return [(f.name, value) for f, value in pairs if repr(value) != repr(f.default)]
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,10 @@ def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
 
 @dataclass
 class Builder:
-    """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`."""
+    """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`.
+
+    names: those taken. counts: the last number that each hint was given.
+    """
 
     name: str
     layouts: list[Layout] = field(default_factory=list)
@@ -228,6 +231,7 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
     origin: Origin = Origin(ROOT, "", "trace")
     stamp: str = ""
 
@@ -242,15 +246,17 @@ class Builder:
             list(graph.groups),
             list(graph.nodes),
             list(graph.updates),
-            {v.name for v in graph.values()},
+            {v.name for v in graph.given()}
+            | {v.name for node in graph.nodes for part in node.parts for v in part.outputs},
         )
 
     def fresh(self, hint: str) -> str:
         """`hint`, or `hint.1`, `hint.2`, … if it is taken."""
-        name, count = hint, 0
+        name, count = hint, self.counts.get(hint, 0)
         while name in self.names:
             count += 1
             name = f"{hint}.{count}"
+        self.counts[hint] = count
         self.names.add(name)
         return name
 
@@ -301,7 +307,7 @@ class Builder:
 
         rule = op(name)
         packed = rule.Attrs(**attrs)
-        types = rule.infer(packed, *[v.type for v in inputs])
+        types = rule.types(packed, [v.type for v in inputs])
         hints = hint if isinstance(hint, tuple) else (hint or name,) * len(types)
         outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))
         self.nodes.append(Node(rule, inputs, outputs, packed, self.origin, self.stamp))

@@ -20,6 +20,8 @@ def interpret(
 
     `given` holds inputs and states (flat ones flat). `watch` sees each plain node with its results.
     """
+    import numpy as np
+
     values = dict(given)
     for state in graph.states:
         if state.members:
@@ -27,8 +29,9 @@ def interpret(
             layout = graph.layout(state.value.type.layout or "")
             for member in layout.members:
                 values[member.name] = flat[member.offset : member.end].reshape(member.shape)
-    for node in graph.nodes:
-        for part in node.parts:
+    # Overflow and invalid operations give infinities and NaN, as they do in a kernel, and no warnings.
+    with np.errstate(all="ignore"):
+        for part in (part for node in graph.nodes for part in node.parts):
             try:
                 results = part.op.reference(part.attrs, *[values[v.name] for v in part.inputs])
             except Exception as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from noeira.errors import NoeiraError, ParseError
 from noeira.ir.types import Layout, Range, TensorType
@@ -16,10 +17,13 @@ TOKEN = re.compile(
       | (?P<word>\w[\w.]*) | (?P<mark>[\[\](){}:,=<|+@])""",
     re.VERBOSE,
 )
+T = TypeVar("T")
+
+# Whole numbers are those of 64 bits.
+LARGEST = 2**63 - 1
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A piece of a line: its kind, its text, its column."""
 
     kind: str
@@ -32,51 +36,62 @@ def literal(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, tuple):
         return f"[{', '.join(map(literal, value))}]"
     return str(value) if isinstance(value, Range) else repr(value)
 
 
 class Line:
-    """A cursor over the tokens of one line."""
+    """A cursor over the tokens of one line; after the last one comes a token of kind `end`."""
 
     def __init__(self, text: str, number: int) -> None:
         self.text, self.number, self.position = text, number, 0
         self.tokens: list[Token] = []
-        at = 0
-        while at < len(text):
-            if text[at].isspace():
-                at += 1
-                continue
+        at, end = 0, len(text)
+        while at < end:
             found = TOKEN.match(text, at)
-            if not found:
+            if found:
+                self.tokens.append(Token(found.lastgroup or "mark", found.group(), at))
+                at = found.end()
+            elif text[at].isspace():
+                at += 1
+            else:
                 raise self.error(f"{text[at]!r} has no meaning here", at)
-            kind = found.lastgroup or "mark"
-            self.tokens.append(Token(kind, found.group(), at))
-            at = found.end()
+        self.tokens.append(Token("end", "", end))
 
     def error(self, message: str, column: int | None = None) -> ParseError:
         """An error that shows the line and the place."""
         if column is None:
-            ahead = self.position < len(self.tokens)
-            column = self.tokens[self.position].column if ahead else len(self.text)
-        return ParseError(f"line {self.number}: {message}\n    {self.text}\n    {' ' * column}^")
+            column = self.tokens[self.position].column
+        shown = self.text.lstrip()
+        spaces = " " * max(column - len(self.text) + len(shown), 0)
+        return ParseError(f"line {self.number}: {message}\n    {shown}\n    {spaces}^")
+
+    def unexpected(self, what: str) -> ParseError:
+        """The error for a next token that is not `what`."""
+        got = self.peek()
+        return self.error(f"expected {what}" + (f", got {got!r}" if got else ""))
 
     def peek(self) -> str:
         """The next token's text, or the empty string at the end."""
-        return self.tokens[self.position].text if self.position < len(self.tokens) else ""
+        return self.tokens[self.position].text
+
+    def more(self) -> bool:
+        """Whether there is another token."""
+        return self.tokens[self.position].kind != "end"
 
     def take(self, kind: str, what: str) -> str:
         """The next token, which must be of that kind."""
-        if self.position >= len(self.tokens) or self.tokens[self.position].kind != kind:
-            raise self.error(f"expected {what}" + (f", got {self.peek()!r}" if self.peek() else ""))
+        token = self.tokens[self.position]
+        if token.kind != kind:
+            raise self.unexpected(what)
         self.position += 1
-        return self.tokens[self.position - 1].text
+        return token.text
 
     def accept(self, text: str) -> bool:
         """Go past the next token if it reads so."""
-        if self.peek() != text:
+        if self.tokens[self.position].text != text:
             return False
         self.position += 1
         return True
@@ -84,20 +99,24 @@ class Line:
     def expect(self, text: str) -> None:
         """Go past the next token, which must read so."""
         if not self.accept(text):
-            raise self.error(f"expected {text!r}" + (f", got {self.peek()!r}" if self.peek() else ""))
+            raise self.unexpected(repr(text))
 
     def end(self) -> None:
         """Nothing may follow."""
-        if self.position < len(self.tokens):
-            raise self.error(f"expected the end of the line, got {self.peek()!r}")
+        if self.more():
+            raise self.unexpected("the end of the line")
 
     def integer(self) -> int:
         """A whole number."""
         text = self.take("number", "a whole number")
-        if not re.fullmatch(r"-?\d+", text):
+        try:
+            value = int(text)
+        except ValueError:
+            value = LARGEST + 1
+        if abs(value) > LARGEST:
             self.position -= 1
-            raise self.error(f"expected a whole number, got {text}")
-        return int(text)
+            raise self.error(f"expected a whole number of 64 bits, got {text}")
+        return value
 
     def name(self) -> str:
         """A value's name, without its %."""
@@ -132,12 +151,20 @@ class Line:
 
     def number_or_range(self) -> Any:
         """`3`, `0.5`, `inf`, `0:64`"""
-        text = self.take("number", "a number")
-        if self.accept(":"):
-            return Range(int(text), self.integer())
-        if re.fullmatch(r"-?\d+", text):
-            return int(text)
-        return {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}.get(text) or float(text)
+        if re.fullmatch(r"-?\d+", self.peek()):
+            start = self.integer()
+            return Range(start, self.integer()) if self.accept(":") else start
+        text = self.take("number", "a number, a text, true, false or a list")
+        return math.nan if text == "nan" else float(text)
+
+    def string(self) -> str:
+        """A text in double quotes, with the escapes of JSON."""
+        text = self.take("string", "a text in quotes")
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            self.position -= 1
+            raise self.error(f"{text} is no text: {error}") from None
 
     def literal(self) -> Any:
         """What `literal` printed."""
@@ -152,8 +179,8 @@ class Line:
                     self.expect(",")
                 found.append(self.literal())
             return tuple(found)
-        if self.position < len(self.tokens) and self.tokens[self.position].kind == "string":
-            return re.sub(r"\\(.)", r"\1", self.take("string", "a text")[1:-1])
+        if self.tokens[self.position].kind == "string":
+            return self.string()
         return self.number_or_range()
 
     def fields(self) -> dict[str, Any]:
@@ -164,16 +191,16 @@ class Line:
                 if found:
                     self.expect(",")
                 name = self.take("word", "the name of an attribute")
+                if name in found:
+                    raise self.error(f"{name} is given twice")
                 self.expect("=")
                 found[name] = self.literal()
         return found
 
 
-def parsing(line: Line, action: Any, *args: Any, **kwargs: Any) -> Any:
+def parsing(line: Line, action: Callable[..., T], *args: Any) -> T:
     """Call something that may refuse what the line says; its refusal becomes a ParseError of the line."""
     try:
-        return action(*args, **kwargs)
-    except ParseError:
-        raise
-    except (NoeiraError, TypeError, ValueError) as error:
+        return action(*args)
+    except NoeiraError as error:
         raise ParseError(f"line {line.number}: {error}\n    {line.text.strip()}") from error

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import inspect
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noeira.errors import VerifyError
+from noeira.errors import ShapeError, VerifyError
 from noeira.ir.graph import Attrs, Builder, Node, Value
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
 
@@ -77,6 +82,29 @@ class Op:
                 cls.template = cls.name
             OPS[cls.name] = cls()
 
+    @cached_property
+    def counts(self) -> tuple[int, float]:
+        """The least and the largest number of operands, from the signature of `infer`."""
+        least, most = 0, 0.0
+        for parameter in list(inspect.signature(self.infer).parameters.values())[1:]:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                most = float("inf")
+            elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                least += parameter.default is parameter.empty
+                most += 1
+        return least, most
+
+    def types(self, attrs: Any, operands: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """`infer`, after a look at the number of operands.
+
+        Raises ShapeError or DtypeError if the operands do not go together.
+        """
+        least, most = self.counts
+        if not least <= len(operands) <= most:
+            names = ", ".join(self.operands)
+            raise ShapeError(f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands")
+        return self.infer(attrs, *operands)
+
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
         """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go together."""
         raise VerifyError(f"{self.name}: no shape rule: define `infer` in {type(self).__name__}")
@@ -139,13 +167,11 @@ def op(name: str) -> Op:
 def derived(name: str) -> Op:
     """The op whose name ends in `.dI`: the slope of its base in operand I."""
     base, dot, index = name.rpartition(".d")
-    if dot and index.isdigit():
+    if dot and index.isdecimal() and index == str(int(index)):
         rule = op(base)
         made = rule.slope_op(int(index)) if hasattr(rule, "slope_op") else None  # type: ignore[attr-defined]
         if made is not None:
             return OPS.setdefault(name, made)
-    import difflib
-
     near = difflib.get_close_matches(name, OPS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise VerifyError(f"there is no op called {name!r}{hint}")

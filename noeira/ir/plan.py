@@ -5,7 +5,7 @@ Its text is the graph's text followed by
     plan @mlp.step for c avx512 {
       arena 812544
       place %0.relu: arena + 0 size 102400 live 2 to 13
-      place %loss: output loss + 0 size 4 live 4 to 24
+      place %loss: output %loss + 0 size 4 live 4 to 24
       place %d.loss: literal 1.0
       call %0.relu: gemm{rows = 10, panels = 4}
       call %lse: rows{} total{} workspace arena + 812032 size 512
@@ -126,7 +126,8 @@ def place_text(place: Place) -> str:
     """One place."""
     if place.kind == LITERAL:
         return f"place %{place.name}: {place.root}"
-    where = f"{place.root} + {place.offset} size {place.size} live {place.first} to {place.last}"
+    root = place.kind if place.kind == ARENA else f"{place.kind} %{place.owner}"
+    where = f"{root} + {place.offset} size {place.size} live {place.first} to {place.last}"
     return f"place %{place.name}: {where}"
 
 
@@ -191,7 +192,7 @@ class PlanReader:
         kind = line.take("word", "arena, input, state, output or literal")
         if kind == LITERAL:
             return Place(name, f"{kind} {line.take('number', 'a number')}")
-        root = kind if kind == ARENA else f"{kind} {line.take('word', 'a name')}"
+        root = kind if kind == ARENA else f"{kind} {line.name()}"
         offset, size = self.span(line)
         line.expect("live")
         first = line.integer()

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noeira.errors import ParseError
+from noeira.ir.attributes import filled
 from noeira.ir.graph import (
     ComputeGraph,
     Group,
@@ -41,6 +42,7 @@ from noeira.ir.graph import (
 )
 from noeira.ir.lexer import Line, literal, parsing
 from noeira.ir.op import op
+from noeira.ir.random import Distribution
 from noeira.ir.types import Layout, Member
 
 VERSION = "// noeira-ir 1"
@@ -106,7 +108,10 @@ def graph_text(graph: ComputeGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
+QUOTED = r'"(?:[^"\\]|\\.)*"'
 PROGRESS = re.compile(r"// done: (.*?)   to do: (.*)")
+PASSES = re.compile(rf'(?:[^,{{"]|{QUOTED}|\{{(?:[^}}"]|{QUOTED})*\}})+')
+COMMENT = re.compile(rf"{QUOTED}|(?:^|(?<=\s))(#)")
 ORIGIN = re.compile(r" {3}from (\S+): (.*) by (\w+)$")
 GROUP = re.compile(r" {3}in (\S+)$")
 
@@ -115,11 +120,14 @@ def split_passes(text: str) -> tuple[str, ...]:
     """`vjp, update{lr = 0.1, …}` as its items; commas inside braces do not separate."""
     if text.strip() == "-":
         return ()
-    return tuple(item.strip() for item in re.findall(r"(?:[^,{]|\{[^}]*\})+", text))
+    return tuple(item.strip() for item in PASSES.findall(text))
 
 
 class GraphReader:
-    """Reads the lines of layouts and of one graph."""
+    """Reads the lines of layouts and of one graph.
+
+    inner: what the body of the last fused node may read. announced: its line, and the ops that line names.
+    """
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -134,15 +142,23 @@ class GraphReader:
         self.outputs: tuple[Value, ...] | None = None
         self.defined: dict[str, Value] = {}
         self.inner: dict[str, Value] = {}
+        self.body: list[Node] = []
+        self.announced: tuple[Line, list[str]] | None = None
         self.closed = False
 
     def read(self, text: str, number: int) -> None:
         """Take in one line."""
         if self.layout is not None:
             self.layout_line(text, number)
-        elif text.lstrip().startswith("| "):
+            return
+        if text.lstrip().startswith("| "):
             self.body_line(text, number)
-        elif (word := text.split(None, 1)[0]).startswith("%"):
+            return
+        self.close_body()
+        word = text.split(None, 1)[0]
+        if expected := self.out_of_place(word):
+            raise expected_error(text, number, expected)
+        if word.startswith("%"):
             self.node_line(text, number)
         elif word == "group":
             self.group_line(text, number)
@@ -151,10 +167,19 @@ class GraphReader:
         else:
             self.plain_line(Line(text, number))
 
+    def out_of_place(self, word: str) -> str:
+        """What must stand where a line begins with this word; empty if it may stand there."""
+        before = self.name is None
+        if before != (word in ("layout", "graph")):
+            return "layout @name: SIZE { or graph @name {" if before else "a line inside the graph, or }"
+        return "} after return" if self.outputs is not None and word != "}" else ""
+
     def plain_line(self, line: Line) -> None:
         """layout, graph, input, state, update, return, }"""
         if line.accept("layout"):
             name = line.take("at", "a name such as @net")[1:]
+            if name in self.layouts:
+                raise line.error(f"layout @{name} is defined twice")
             line.expect(":")
             self.layout = Layout(name, line.integer(), ())
             line.expect("{")
@@ -186,13 +211,11 @@ class GraphReader:
         if text.strip() == "}":
             self.layouts[layout.name], self.layout = layout, None
             return
-        found = re.fullmatch(r"\s*(\S+): (\[[\d, ]*\]) @ (\d+)", text)
+        found = re.fullmatch(r"\s*(\S+): (\[[\d, ]*\]) @ (\d+)\s*", text)
         if not found:
-            raise ParseError(
-                f"line {number}: expected a member such as 0.weight: [4, 3] @ 0, or }}\n    {text.strip()}"
-            )
-        member = Member(found[1], Line(found[2], number).shape(), int(found[3]))
-        self.layout = replace(layout, members=(*layout.members, member))
+            raise expected_error(text, number, "a member such as 0.weight: [4, 3] @ 0, or }")
+        shape, offset = Line(found[2], number).shape(), Line(found[3], number).integer()
+        self.layout = replace(layout, members=(*layout.members, Member(found[1], shape, offset)))
 
     def declare(self, line: Line) -> Value:
         """`%x: f32[3]`, a new name."""
@@ -240,42 +263,47 @@ class GraphReader:
         """How a state, or a member of one, begins."""
         head, _, distribution = text.partition(" = ")
         line = Line(head, number)
-        if not distribution.strip():
-            raise line.error("expected a distribution such as uniform(-0.1, 0.1)")
+        initial = distribution.strip()
+        parsing(Line(initial, number), Distribution.parse, initial)
         if line.accept("state"):
             self.state_line(line)
-            self.states[-1] = replace(self.states[-1], initial=(distribution.strip(),))
+            self.states[-1] = replace(self.states[-1], initial=(initial,))
         else:
             line.expect("initial")
-            self.initials[self.use(line).name] = distribution.strip()
+            self.member_line(line, initial)
         line.end()
+
+    def member_line(self, line: Line, initial: str) -> None:
+        """`%0.weight`, a member of the last state that has none of its own yet."""
+        name = self.use(line).name
+        members = [m.name for m in self.states[-1].members] if self.states else []
+        line.position -= 1
+        if name not in members:
+            raise line.error("expected a member of the state above")
+        if name in self.initials:
+            raise line.error(f"%{name} has an initial value already")
+        line.position += 1
+        self.initials[name] = initial
 
     def group_line(self, text: str, number: int) -> None:
         """The path of a fused module, and its type."""
         found = re.fullmatch(r"\s*group (\S+): (.+)", text)
         if not found:
-            raise Line(text, number).error("expected group PATH: TYPE")
+            raise expected_error(text, number, "group PATH: TYPE")
         self.groups.append(Group(found[1], found[2]))
 
-    def node(self, text: str, number: int) -> tuple[Line, Node, bool]:
-        """A node whose operands are looked up in `defined`; whether it is a fused one."""
+    def node(self, text: str, number: int) -> tuple[Line, Node, list[str]]:
+        """A node whose operands are looked up in `defined`; of a fused one, the ops it names."""
         origin = ORIGIN.search(text)
         if not origin:
-            raise ParseError(
-                f"line {number}: expected '   from PATH: TYPE by PASS' at the end\n    {text.strip()}"
-            )
+            raise expected_error(text, number, "'   from PATH: TYPE by PASS' at the end")
         head = text[: origin.start()]
         group = GROUP.search(head)
         line = Line(head[: group.start()] if group else head, number)
         names = line.names()
         line.expect("=")
-        name = line.take("word", "the name of an op")
-        if fused := name == "fused":
-            line.expect("[")
-            while not line.accept("]"):
-                line.position += 1
-                if line.position > len(line.tokens):
-                    raise line.error("expected ]")
+        rule = parsing(line, op, line.take("word", "the name of an op"))
+        announced = line.words() if rule.name == "fused" else []
         line.expect("(")
         inputs = [] if line.peek() == ")" else self.use_all(line)
         line.expect(")")
@@ -286,41 +314,56 @@ class GraphReader:
             types.append(line.type(self.layouts))
         line.end()
         if len(types) != len(names):
-            raise line.error(f"{len(names)} names, but {len(types)} types")
-        rule = parsing(line, op, name)
+            raise line.error(f"expected {len(names)} types, one for each name, got {len(types)}")
         outputs = tuple(Value(n, t) for n, t in zip(names, types, strict=True))
-        attrs = parsing(line, rule.Attrs, **fields)
+        attrs = parsing(line, filled, rule.name, rule.Attrs, fields)
         where = Origin(origin[1], origin[2], origin[3])
-        return line, Node(rule, tuple(inputs), outputs, attrs, where, group[1] if group else ""), fused
+        stamp = group[1] if group else ""
+        return line, Node(rule, tuple(inputs), outputs, attrs, where, stamp), announced
 
     def node_line(self, text: str, number: int) -> None:
         """A node of the graph."""
-        line, node, _ = self.node(text, number)
+        line, node, announced = self.node(text, number)
         for value in node.outputs:
             self.define(line, value)
         self.nodes.append(node)
-        self.inner = {v.name: v for v in node.inputs}
+        if announced:
+            self.inner = {v.name: v for v in node.inputs}
+            self.announced = line, announced
 
     def body_line(self, text: str, number: int) -> None:
         """A plain node inside the fused one above; its values are the body's own."""
-        if not self.nodes or self.nodes[-1].op.name != "fused":
-            raise ParseError(f"line {number}: a body line, but no fused node above\n    {text.strip()}")
+        if not self.announced:
+            raise expected_error(text, number, "a fused node above this line of a body")
         outside, self.defined = self.defined, self.inner
         try:
-            stripped = text.replace("| ", "", 1)
-            _, part, _ = self.node(stripped, number)
+            line, part, announced = self.node(text.replace("| ", "  ", 1), number)
+            for value in part.outputs:
+                self.define(line, value)
         finally:
             self.defined = outside
-        self.inner |= {v.name: v for v in part.outputs}
-        fused = self.nodes[-1]
-        part = replace(part, group=fused.group)
-        self.nodes[-1] = replace(fused, body=(*fused.body, part))
+        if announced:
+            raise line.error("expected a plain node: a kernel has no kernels inside")
+        self.body.append(replace(part, group=self.nodes[-1].group))
+
+    def close_body(self) -> None:
+        """The lines of a body are over; they must be those that the fused node names."""
+        if self.announced:
+            line, names = self.announced
+            found = [part.op.name for part in self.body]
+            if found != names:
+                line.position = 0
+                raise line.error(
+                    f"expected a body of {', '.join(names)} below, got {', '.join(found) or 'none'}"
+                )
+            self.nodes[-1] = replace(self.nodes[-1], body=tuple(self.body))
+            self.announced, self.body = None, []
 
     def graph(self) -> ComputeGraph:
         """What was read."""
-        if self.name is None or not self.closed or self.outputs is None:
+        if self.name is None or not self.closed:
             missing = "graph @name {" if self.name is None else "return and }"
-            raise ParseError(f"the text ends too early: expected {missing}")
+            raise ParseError(f"line {last}: the text ends too early: expected {missing}")
         states = tuple(self.with_initials(s) for s in self.states)
         return ComputeGraph(
             self.name,
@@ -341,11 +384,21 @@ class GraphReader:
         return replace(state, initial=tuple(known)) if known else state
 
 
+def expected_error(text: str, number: int, expected: str) -> ParseError:
+    """The error for a line that is not what must stand there."""
+    return ParseError(f"line {number}: expected {expected}\n    {text.strip()}")
+
+
+def uncommented(line: str) -> str:
+    """The line up to a `#` that begins it or follows a space, and is not inside quotes."""
+    found = next((m for m in COMMENT.finditer(line) if m[1]), None) if "#" in line else None
+    return line[: found.start()] if found else line
+
+
 def significant(text: str) -> list[tuple[int, str]]:
     """The lines that say something, numbered from 1, without comments."""
-    numbered = enumerate(text.splitlines(), 1)
-    bare = [(n, re.sub(r"\s*#.*$", "", line) if "#" in line else line) for n, line in numbered]
-    return [(n, line.rstrip()) for n, line in bare if line.strip()]
+    bare = [(number, uncommented(line).rstrip()) for number, line in enumerate(text.split("\n"), 1)]
+    return [(number, line) for number, line in bare if line]
 
 
 def parse_graph(text: str) -> ComputeGraph:
@@ -353,7 +406,7 @@ def parse_graph(text: str) -> ComputeGraph:
     reader = GraphReader()
     for number, line in significant(text):
         if reader.closed:
-            raise ParseError(f"line {number}: expected nothing after the graph's }}\n    {line}")
+            raise expected_error(line, number, "nothing after the graph's }")
         reader.read(line, number)
     return reader.graph()
 

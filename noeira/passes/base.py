@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from noeira.errors import ParseError, VerifyError
-from noeira.ir.graph import ComputeGraph
+from noeira.ir.attributes import filled
+from noeira.ir.graph import ComputeGraph, attr_items
 from noeira.ir.lexer import literal
 from noeira.ir.text import parse_fields
 
@@ -32,8 +33,7 @@ class Pass:
             raise VerifyError(f"{self.name}: its undo does not give back the graph it was given")
 
     def __str__(self) -> str:
-        pairs = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
-        shown = ", ".join(f"{name} = {literal(value)}" for name, value, default in pairs if value != default)
+        shown = ", ".join(f"{name} = {literal(value)}" for name, value in attr_items(self))
         return f"{self.name}{{{shown}}}" if shown else self.name
 
 
@@ -54,7 +54,7 @@ def all_passes() -> dict[str, type[Pass]]:
     """Every pass by its name."""
     from noeira.passes import dce, fuse, keep_gradients, resident, schedule, update, vjp
 
-    found: tuple[Any, ...] = (
+    found: tuple[type[Pass], ...] = (
         vjp.Vjp,
         update.ApplyOptimizer,
         keep_gradients.KeepGradients,
@@ -73,6 +73,6 @@ def parse_pass(text: str) -> Pass:
     if name not in known:
         raise ParseError(f"line 2: there is no pass {name!r}; there are {', '.join(known)}")
     try:
-        return known[name](**options)
-    except TypeError as error:
-        raise ParseError(f"line 2: {text}: {error}") from None
+        return filled(name, known[name], options)
+    except ParseError as error:
+        raise ParseError(f"line 2: {error}") from None

@@ -1,0 +1,182 @@
+"""The difference between two graphs: nodes that are new, gone, changed or renamed, and a unified listing."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from noeira.ir.graph import ComputeGraph, Node, State, Update, Value
+from noeira.ir.text import Dump, node_lines
+from noeira.report.table import plural
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a second graph has that a first has not, by the first result of each node.
+
+    renamed: pairs of names under which both have the same node. lines: a unified listing of the
+    whole texts, empty if they are equal.
+    """
+
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    changed: tuple[str, ...]
+    renamed: tuple[tuple[str, str], ...]
+    lines: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether there is none."""
+        return not self.lines
+
+    def __str__(self) -> str:
+        if self.same:
+            return "the graphs are the same"
+        kinds = {
+            "new": self.new,
+            "gone": self.gone,
+            "changed": self.changed,
+            "renamed": [f"{old} to %{new}" for old, new in self.renamed],
+        }
+        found = [
+            f"{plural(len(names), 'node')} {kind}: {', '.join(f'%{name}' for name in names)}"
+            for kind, names in kinds.items()
+            if names
+        ]
+        return "\n".join([*(found or ["no node differs"]), "", *self.lines])
+
+
+def difference(old: Dump, new: Dump, names: tuple[str, str] = ("a", "b")) -> Difference:
+    """How `new` differs from `old`; `names` head the listing."""
+    before, after = by_name(old.graph), by_name(new.graph)
+    gone = [name for name in before if name not in after]
+    added = [name for name in after if name not in before]
+    pairs = renamed_nodes(old.graph, new.graph)
+    renamed = [(name, pairs[name]) for name in gone if pairs.get(name) in added]
+    moved = {name for pair in renamed for name in pair}
+    changed = [
+        name for name, node in before.items() if name in after and text(node) != text(after[name])
+    ]
+    return Difference(
+        tuple(name for name in added if name not in moved),
+        tuple(name for name in gone if name not in moved),
+        tuple(changed),
+        tuple(renamed),
+        listing(str(old), str(new), names),
+    )
+
+
+def without_names(old: Dump, new: Dump, names: tuple[str, str] = ("a", "b")) -> Difference:
+    """As `difference`, but the names of values, the graph's own, and origins do not count."""
+    if old.graph.same_as(new.graph):
+        return Difference((), (), (), (), ())
+    bare_old = Dump(without_origins(old.graph))
+    bare_new = Dump(without_origins(renamed_to(old.graph, new.graph)))
+    return difference(bare_old, replace(bare_new, graph=named_as(bare_new.graph, old.graph)), names)
+
+
+def by_name(graph: ComputeGraph) -> dict[str, Node]:
+    """The nodes by their first result."""
+    return {node.outputs[0].name: node for node in graph.nodes}
+
+
+def text(node: Node) -> str:
+    """A node as it is printed."""
+    return "\n".join(node_lines(node))
+
+
+def listing(old: str, new: str, names: tuple[str, str]) -> tuple[str, ...]:
+    """A unified listing with three lines around each change."""
+    return tuple(
+        difflib.unified_diff(old.splitlines(), new.splitlines(), *names, n=3, lineterm="")
+    )
+
+
+def structure(graph: ComputeGraph) -> dict[str, int]:
+    """A number for every node, by its first result: equal for equal operations on equal operands.
+
+    Inputs and states are known by their names, everything else by how it is computed.
+    """
+    keys: dict[Any, int] = {}
+    known: dict[str, Any] = {value.name: ("given", value) for value in graph.given()}
+    found: dict[str, int] = {}
+    for node in graph.nodes:
+        operands = tuple(known[value.name] for value in node.inputs)
+        kinds = tuple(value.type for value in node.outputs)
+        parts = tuple((part.op.name, part.attrs) for part in node.parts)
+        key = keys.setdefault((parts, operands, kinds, node.group), hash((parts, operands, kinds, node.group)))
+        found[node.outputs[0].name] = key
+        known.update({value.name: (key, i) for i, value in enumerate(node.outputs)})
+    return found
+
+
+def renamed_nodes(old: ComputeGraph, new: ComputeGraph) -> dict[str, str]:
+    """The names in `old` of nodes that `new` has too, and their names there."""
+    places = defaultdict[int, list[str]](list)
+    for name, key in structure(new).items():
+        places[key].append(name)
+    found: dict[str, str] = {}
+    for name, key in structure(old).items():
+        if places[key]:
+            found[name] = places[key].pop(0)
+    return found
+
+
+def renamed_to(old: ComputeGraph, new: ComputeGraph) -> ComputeGraph:
+    """`new` with the results of every node that `old` has too under the names they have there."""
+    before, after = by_name(old), by_name(new)
+    wanted: dict[str, str] = {}
+    for old_name, new_name in renamed_nodes(old, new).items():
+        outputs = zip(after[new_name].outputs, before[old_name].outputs, strict=True)
+        wanted |= {ours.name: theirs.name for ours, theirs in outputs}
+    taken = set(wanted.values())
+    clashing = {v.name for v in new.values()} & taken - set(wanted)
+    wanted |= {name: fresh(name, taken) for name in sorted(clashing)}
+    return renamed(new, wanted)
+
+
+def fresh(name: str, taken: set[str]) -> str:
+    """A name that is not taken yet."""
+    while name in taken:
+        name += ".new"
+    taken.add(name)
+    return name
+
+
+def renamed(graph: ComputeGraph, names: dict[str, str]) -> ComputeGraph:
+    """The graph with values called as `names` says."""
+
+    def value(v: Value) -> Value:
+        return replace(v, name=names.get(v.name, v.name))
+
+    def node(n: Node) -> Node:
+        inputs, outputs = tuple(map(value, n.inputs)), tuple(map(value, n.outputs))
+        return replace(n, inputs=inputs, outputs=outputs, body=tuple(map(node, n.body)))
+
+    def state(s: State) -> State:
+        return replace(s, value=value(s.value), members=tuple(map(value, s.members)))
+
+    return replace(
+        graph,
+        inputs=tuple(replace(i, value=value(i.value)) for i in graph.inputs),
+        states=tuple(map(state, graph.states)),
+        nodes=tuple(map(node, graph.nodes)),
+        updates=tuple(Update(value(u.state), value(u.new)) for u in graph.updates),
+        outputs=tuple(map(value, graph.outputs)),
+    )
+
+
+def named_as(graph: ComputeGraph, other: ComputeGraph) -> ComputeGraph:
+    """The graph under the name of another."""
+    return replace(graph, name=other.name)
+
+
+def without_origins(graph: ComputeGraph) -> ComputeGraph:
+    """The graph with nothing said of where its nodes come from."""
+
+    def node(n: Node) -> Node:
+        return replace(n, origin=replace(n.origin, path="-", type="-", by="-"), body=tuple(map(node, n.body)))
+
+    return replace(graph, nodes=tuple(map(node, graph.nodes)))

@@ -1,0 +1,279 @@
+"""explain: every launch of a network's step, where it comes from, why it is one launch, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from noeira.codegen.c import CTarget
+from noeira.codegen.target import ISAS
+from noeira.errors import NoeiraError
+from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
+from noeira.ir.op import node_cost
+from noeira.ir.plan import Call, Plan
+from noeira.nn.core.init import Initializer, Kaiming
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Shape
+from noeira.nn.loss import CrossEntropy, LossLike
+from noeira.nn.optimizer import Adam, Optimizer
+from noeira.passes.memory import make_plan
+from noeira.report.runs import Run, fusible_runs, serves
+from noeira.report.stages import Stages, stages_of, target_of
+from noeira.report.structure import origin_value
+from noeira.report.table import bytes_text, plural, table
+from noeira.runtime.program import Program
+
+if TYPE_CHECKING:
+    from noeira.codegen.render import Shared
+
+HEAD = ("#", "kernel", "op", "path", "why", "FLOPs", "bytes", "FLOPs/byte")
+NUMBERS = (0, 5, 6, 7)
+# Marks the line under launches that could be fewer.
+HINT = "└ "
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch. bytes: what it must at least move between its kernel and memory.
+
+    ops: the plain operations it does; stages: its functions, with a barrier between them; hint: what
+    to write so that it and its neighbours become fewer.
+    """
+
+    number: int
+    kernel: str
+    ops: tuple[str, ...]
+    results: tuple[str, ...]
+    origin: Origin
+    why: str
+    flops: int
+    bytes: int
+    stages: tuple[str, ...]
+    hint: str = ""
+
+    @property
+    def fused(self) -> bool:
+        """Whether it does several operations because a fused type asks for it."""
+        return len(self.ops) > 1
+
+    @property
+    def op(self) -> str:
+        """The operation as the graph has it: `fused[linear, relu]`."""
+        return f"fused[{', '.join(self.ops)}]" if self.fused else self.ops[0]
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs for each byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The launch as an object."""
+        return {
+            "number": self.number,
+            "kernel": self.kernel,
+            "op": self.op,
+            "ops": list(self.ops),
+            "results": list(self.results),
+            "origin": origin_value(self.origin),
+            "why": self.why,
+            "fused": self.fused,
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "stages": list(self.stages),
+            "hint": self.hint,
+        }
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The launches of one entry, in order; its text is a table.
+
+    name: of the graph; arena_bytes: the memory for everything that is not an input, state or output.
+    """
+
+    name: str
+    target: str
+    launches: tuple[Launch, ...]
+    arena_bytes: int
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations in all."""
+        return sum(launch.flops for launch in self.launches)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved in all."""
+        return sum(launch.bytes for launch in self.launches)
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as an object."""
+        return {
+            "name": self.name,
+            "target": self.target,
+            "launches": [launch.to_json() for launch in self.launches],
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "arena_bytes": self.arena_bytes,
+        }
+
+    def json(self) -> str:
+        """`to_json` as text."""
+        return json.dumps(self.to_json(), indent=1)
+
+    def __str__(self) -> str:
+        kernels = len({launch.kernel for launch in self.launches})
+        intensity = self.flops / self.bytes if self.bytes else 0.0
+        costs = (f"{self.flops:,}", f"{self.bytes:,}", f"{intensity:.2f}")
+        rows = [*map(row, self.launches), ("", "", "", "", "in all", *costs)]
+        head, *lines, total = table(HEAD, rows, NUMBERS)
+        shown = list[str]()
+        for launch, line in zip(self.launches, lines, strict=True):
+            shown.append(line)
+            if launch.hint:
+                shown.append(f"{' ' * line.index(launch.kernel)}{HINT}{launch.hint}")
+        return "\n".join(
+            [
+                f"@{self.name} for {self.target}: {plural(len(self.launches), 'launch', 'launches')}"
+                f" of {plural(kernels, 'kernel')}",
+                "",
+                head,
+                *shown,
+                total,
+                "",
+                f"arena: {bytes_text(self.arena_bytes)}",
+            ]
+        )
+
+
+def row(launch: Launch) -> tuple[str, ...]:
+    """A launch's cells; several stages are named behind the reason."""
+    stages = f"   ({len(launch.stages)} stages: {', '.join(launch.stages)})"
+    return (
+        str(launch.number),
+        launch.kernel,
+        " + ".join(launch.ops),
+        launch.origin.path,
+        launch.why + (stages if len(launch.stages) > 1 else ""),
+        f"{launch.flops:,}",
+        f"{launch.bytes:,}",
+        f"{launch.intensity:.2f}",
+    )
+
+
+def explain(
+    net: type[Module] | Module | Program,
+    *,
+    batch: int = 100,
+    loss: LossLike | None = CrossEntropy,
+    optimizer: Optimizer | type[Optimizer] | None = Adam,
+    input: Shape | tuple[Shape, ...] | None = None,
+    init: Initializer | type[Initializer] = Kaiming,
+    dtype: str = "f32",
+    isa: str | None = None,
+    entry: str = "",
+) -> Explanation:
+    """Every launch of a training step: kernel, operations, module, reason and cost.
+
+    net: a network type, with the options of `compile` (loss None: the forward pass alone), or a
+    compiled program, whose own options then hold. entry: `step`, `gradients` or `forward`; by
+    default the last of these that there is. Nothing is allocated or built.
+    Raises CompositionError, ShapeError or FusionError.
+    """
+    if isinstance(net, Program):
+        return explain_program(net, entry)
+    return explain_stages(
+        stages_of(
+            net,
+            batch=batch,
+            loss=loss,
+            optimizer=optimizer,
+            input=input,
+            init=init,
+            dtype=dtype,
+            isa=isa,
+            entry=entry,
+        )
+    )
+
+
+def explain_stages(stages: Stages) -> Explanation:
+    """The launches of a network's entry."""
+    return explained(stages.plan, symbols(stages.kernels), fusible_runs(stages.job.net))
+
+
+def explain_program(program: Program, entry: str) -> Explanation:
+    """The launches of a program's entry, under the names that its source has them.
+
+    Raises NoeiraError if there is no such entry.
+    """
+    from noeira.codegen.render import shared_kernels
+
+    program.prepare()
+    name = entry or next(n for n in ("step", "gradients", "forward") if n in program.entries)
+    if name not in program.entries:
+        known = ", ".join(program.entries)
+        raise NoeiraError(f"{program.name} has no entry {name!r}; it has {known}")
+    unit = next(unit for unit in program.units if name in unit.entries)
+    found = {key: planned(getattr(e, "plan", e.graph)) for key, e in unit.entries.items()}
+    isa = found[name].target.split()[-1]
+    kernels = shared_kernels(list(found.values()), CTarget(ISAS[isa]))
+    return explained(found[name], symbols(kernels), fusible_runs(type(program.module)))
+
+
+def planned(found: Plan | ComputeGraph) -> Plan:
+    """The plan itself; a graph that the reference runs, as C would run it here."""
+    if isinstance(found, Plan):
+        return found
+    target = target_of(None)
+    return make_plan(found, target.choose, target.name)
+
+
+def symbols(kernels: Sequence[Shared]) -> dict[int, str]:
+    """The kernel's name for the `id` of every call."""
+    return {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
+
+
+def explained(plan: Plan, names: Mapping[int, str], runs: Sequence[Run]) -> Explanation:
+    """The launches of a plan, with hints where launches could be fewer."""
+    launches = [
+        launch_of(number, call, names[id(call)], plan.graph)
+        for number, call in enumerate(plan.calls)
+    ]
+    for run in runs:
+        served = [i for i, launch in enumerate(launches) if serves(launch.origin, run)]
+        if len(served) > 1:
+            launches[served[-1]] = replace(launches[served[-1]], hint=run.hint(len(served)))
+    return Explanation(plan.name, plan.target, tuple(launches), plan.arena)
+
+
+def launch_of(number: int, call: Call, kernel: str, graph: ComputeGraph) -> Launch:
+    """One launch."""
+    node, cost = call.node, node_cost(call.node)
+    return Launch(
+        number,
+        kernel,
+        tuple(part.op.name for part in node.parts),
+        tuple(v.name for v in node.outputs),
+        node.origin,
+        reason(node, graph),
+        cost.flops,
+        cost.bytes_read + cost.bytes_written,
+        tuple(stage.name for stage in call.choice.stages),
+    )
+
+
+def reason(node: Node, graph: ComputeGraph) -> str:
+    """Why a launch exists: the type it serves, or the sentence that its pass left."""
+    origin = node.origin
+    written = graph.group_of(node.group).type if node.group else origin.type
+    if " " in origin.type.partition("[")[0].partition("(")[0]:
+        return origin.type
+    if node.group.endswith(RECOMPUTED):
+        return f"{written} again"
+    if node.body:
+        fused = f"fused because you wrote {written}"
+        return f"{fused} (its gradient)" if node.group.endswith(ADJOINT) else fused
+    return f"gradient of {written}" if origin.by == "vjp" else written

@@ -1,0 +1,109 @@
+"""Runs: neighbours in a chain of modules that one kernel could do, found on the type alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from noeira.errors import NoeiraError
+from noeira.ir.graph import ROOT, Origin
+from noeira.nn.combinators import Fused, Repeat, Sequential
+from noeira.nn.core.module import Module
+from noeira.nn.core.parameters import joined
+
+
+@dataclass(frozen=True)
+class Link:
+    """A module in a chain, and its path in the network."""
+
+    path: str
+    module: type[Module]
+
+    def parts(self) -> tuple[type[Module], ...]:
+        """What a fused type around it would list."""
+        return self.module.parts() if issubclass(self.module, Fused) else (self.module,)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbours, and the fused type that does them in one kernel."""
+
+    links: tuple[Link, ...]
+    fused: type[Module]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the neighbours are."""
+        return tuple(link.path for link in self.links)
+
+    def hint(self, launches: int) -> str:
+        """What to write."""
+        return f"{launches} launches; write {self.fused!r} for 1"
+
+
+def serves(origin: Origin, run: Run) -> bool:
+    """Whether what comes from `origin` is the forward pass of one of the neighbours."""
+    return origin.by == "trace" and any(inside(origin.path, path) for path in run.paths)
+
+
+def inside(path: str, module: str) -> bool:
+    """Whether a path is a module's own or that of one in it."""
+    return path == module or path.startswith(f"{module}.")
+
+
+def fusible_runs(net: type[Module]) -> tuple[Run, ...]:
+    """The longest runs of a network, in its order, none overlapping another."""
+    return tuple(runs_of(chain(net, "")))
+
+
+def runs_of(links: list[Link]) -> Iterator[Run]:
+    """The runs of a chain and, where a module is in none, those inside it."""
+    start = 0
+    while start < len(links):
+        run = longest(links[start:])
+        if run is not None:
+            yield run
+            start += len(run.links)
+            continue
+        link = links[start]
+        start += 1
+        if not issubclass(link.module, Fused):
+            for name, child in link.module.children():
+                yield from runs_of(chain(child, joined(link.path, name)))
+
+
+def longest(links: list[Link]) -> Run | None:
+    """The longest run from the first link on; None if that fits with no other."""
+    found = None
+    for count in range(2, len(links) + 1):
+        fused = fused_type(links[:count])
+        if fused is None:
+            break
+        found = Run(tuple(links[:count]), fused)
+    return found
+
+
+def fused_type(links: list[Link]) -> type[Module] | None:
+    """The type that does the links in one kernel; None if no kernel can."""
+    parts = tuple(part for link in links for part in link.parts())
+    try:
+        return Fused.parametrised(parts, {})
+    except NoeiraError:
+        return None
+
+
+def chain(module: type[Module], path: str) -> list[Link]:
+    """The modules that run one after the other, those of chains inside it in their place."""
+    if not is_chain(module):
+        return [Link(path or ROOT, module)]
+    parts = [(joined(path, name), part) for name, part in module.children()]
+    return [link for place, part in parts for link in chain(part, place)]
+
+
+def is_chain(module: type[Module]) -> bool:
+    """Whether a type only runs its children one after the other."""
+    kinds = (Sequential, Repeat)
+    return any(
+        issubclass(module, kind) and module.trace.__func__ is kind.trace.__func__  # type: ignore[attr-defined]
+        for kind in kinds
+    )

@@ -1,0 +1,112 @@
+"""The stages of one entry of a network, each worked out when it is first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from noeira import compiler
+from noeira.codegen.c import CTarget
+from noeira.codegen.target import ISAS, PLAIN
+from noeira.compiler import Job
+from noeira.errors import NoeiraError
+from noeira.ir.plan import Plan
+from noeira.ir.text import Dump
+from noeira.nn.core.init import Initializer, Kaiming
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Shape
+from noeira.nn.loss import CrossEntropy, LossLike
+from noeira.nn.optimizer import Adam, Optimizer
+from noeira.passes.memory import make_plan
+from noeira.passes.pipeline import resume
+
+if TYPE_CHECKING:
+    from noeira.codegen.render import Shared
+    from noeira.codegen.source import Source
+
+
+@dataclass(frozen=True)
+class Stages:
+    """What a network's entry becomes, from its trace to its source; nothing is built or allocated.
+
+    entry: `step`, `gradients` or `forward`; "" is the last of these that the job has.
+    """
+
+    job: Job
+    target: CTarget
+    entry: str = ""
+
+    @cached_property
+    def traced(self) -> Dump:
+        """The graph before any pass. Raises NoeiraError if the job has no such entry."""
+        found = {compiler.entry_name(dump): dump for dump in self.job.entries()}
+        if not self.entry:
+            return list(found.values())[-1]
+        if self.entry not in found:
+            raise NoeiraError(f"there is no entry {self.entry!r} here; there are {', '.join(found)}")
+        return found[self.entry]
+
+    @cached_property
+    def dumps(self) -> tuple[tuple[str, Dump], ...]:
+        """The name of every pass and the graph after it; `trace` is the first."""
+        found = [("trace", self.traced)]
+        resume(self.traced)(self.traced, lambda name, dump: found.append((name, dump)))
+        return tuple(found)
+
+    @property
+    def fused(self) -> Dump:
+        """The graph after the last pass."""
+        return self.dumps[-1][1]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan."""
+        return make_plan(self.fused.graph, self.target.choose, self.target.name)
+
+    @cached_property
+    def kernels(self) -> list[Shared]:
+        """The distinct kernels, in order of first use."""
+        from noeira.codegen.render import shared_kernels
+
+        return shared_kernels([self.plan], self.target)
+
+    @cached_property
+    def source(self) -> Source:
+        """The unit of this entry alone."""
+        return compiler.render_plans(self.job.net.__name__, [self.plan], self.target)
+
+
+def stages_of(
+    net: type[Module] | Module,
+    *,
+    batch: int = 100,
+    loss: LossLike | None = CrossEntropy,
+    optimizer: Optimizer | type[Optimizer] | None = Adam,
+    input: Shape | tuple[Shape, ...] | None = None,
+    init: Initializer | type[Initializer] = Kaiming,
+    dtype: str = "f32",
+    isa: str | None = None,
+    entry: str = "",
+) -> Stages:
+    """The stages of a network under the options of `compile`.
+
+    loss None: there is only `forward`, and `optimizer` does not matter. isa: the vector unit that C
+    is written for, by default this machine's. Raises CompositionError, ShapeError or FusionError.
+    """
+    kind: Any = type(net) if isinstance(net, Module) else net
+    compiler.check_type(kind)
+    optimizer = optimizer if loss is not None else None
+    compiler.check_options(batch, "cpu", loss, optimizer)
+    job = compiler.make_job(kind, loss, optimizer, batch, input, init, dtype, ())
+    return Stages(job, target_of(isa), entry)
+
+
+def target_of(isa: str | None) -> CTarget:
+    """C for a kind of vector unit; by default the one that this machine's compiler builds for."""
+    if isa is not None:
+        return CTarget(ISAS[isa])
+    from noeira.runtime.toolchain import find_compiler
+
+    found = find_compiler()
+    return CTarget(found.isa if found else PLAIN)

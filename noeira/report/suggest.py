@@ -1,0 +1,194 @@
+"""suggest: the fused types a network could be written with, and exactly what each would save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from noeira.errors import FusionError
+from noeira.ir.graph import ComputeGraph, Group, Node
+from noeira.ir.op import node_cost
+from noeira.ir.text import Dump
+from noeira.nn.core.init import Initializer, Kaiming
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Shape
+from noeira.nn.loss import CrossEntropy, LossLike
+from noeira.nn.optimizer import Adam, Optimizer
+from noeira.passes.pipeline import resume
+from noeira.report.runs import Run, fusible_runs, inside, serves
+from noeira.report.stages import Stages, stages_of
+from noeira.report.table import plural
+
+NOTHING = "nothing to suggest: no neighbours are left that one kernel could do"
+
+
+@dataclass(frozen=True)
+class Count:
+    """Launches, and the bytes they move, in the forward pass and in the rest of a step."""
+
+    forward_launches: int
+    backward_launches: int
+    forward_bytes: int
+    backward_bytes: int
+
+    @property
+    def launches(self) -> int:
+        """Launches in all."""
+        return self.forward_launches + self.backward_launches
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in all."""
+        return self.forward_bytes + self.backward_bytes
+
+    def __sub__(self, other: Count) -> Count:
+        return Count(*(a - b for a, b in zip(values(self), values(other), strict=True)))
+
+    def __str__(self) -> str:
+        launches = plural(self.launches, "launch", "launches")
+        return (
+            f"{launches} ({self.forward_launches} forward, {self.backward_launches} backward)"
+            f" and {self.bytes:,} bytes"
+            f" ({self.forward_bytes:,} forward, {self.backward_bytes:,} backward)"
+        )
+
+
+def values(count: Count) -> tuple[int, int, int, int]:
+    """The four numbers."""
+    return (
+        count.forward_launches,
+        count.backward_launches,
+        count.forward_bytes,
+        count.backward_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A fused type to write in place of neighbours.
+
+    fused: the type as text; parts: what is written now; places: for each repetition the paths of the
+    parts; launches: how many the parts are now, forward, where the fused type is one.
+    saves: in one step, by all repetitions together.
+    """
+
+    fused: str
+    parts: tuple[str, ...]
+    places: tuple[tuple[str, ...], ...]
+    launches: int
+    saves: Count
+
+    @property
+    def hint(self) -> str:
+        """`2 launches; write LinearReLU[784, 256] for 1`"""
+        return f"{self.launches} launches; write {self.fused} for 1"
+
+    def __str__(self) -> str:
+        times = f" × {len(self.places)}" if len(self.places) > 1 else ""
+        where = "; ".join(", ".join(paths) for paths in self.places)
+        return (
+            f"{self.fused}{times}\n"
+            f"  in place of {', '.join(self.parts)}   at {where}\n"
+            f"  {self.hint}\n"
+            f"  saves {self.saves}"
+        )
+
+
+def suggest(
+    net: type[Module] | Module,
+    *,
+    batch: int = 100,
+    loss: LossLike | None = CrossEntropy,
+    optimizer: Optimizer | type[Optimizer] | None = Adam,
+    input: Shape | tuple[Shape, ...] | None = None,
+    init: Initializer | type[Initializer] = Kaiming,
+    dtype: str = "f32",
+) -> tuple[Suggestion, ...]:
+    """The fused type to write for each longest run of neighbours that one kernel can do.
+
+    The options are those of `compile` (loss None: the forward pass alone). Nothing is changed.
+    Raises CompositionError, ShapeError or FusionError.
+    """
+    return suggestions(
+        stages_of(
+            net,
+            batch=batch,
+            loss=loss,
+            optimizer=optimizer,
+            input=input,
+            init=init,
+            dtype=dtype,
+            isa="plain",
+        )
+    )
+
+
+def suggestions(stages: Stages) -> tuple[Suggestion, ...]:
+    """What could be fused; repetitions of one type are one suggestion."""
+    repeated: dict[type[Module], list[Run]] = {}
+    for run in fusible_runs(stages.job.net):
+        repeated.setdefault(run.fused, []).append(run)
+    before = stages.fused.graph
+    found = list[Suggestion]()
+    for fused, runs in repeated.items():
+        after = with_runs(stages.traced, runs)
+        launches = sum(serves(node.origin, runs[0]) for node in before.launching())
+        if after is None or launches < 2:
+            continue
+        parts = tuple(repr(link.module) for link in runs[0].links)
+        places = tuple(run.paths for run in runs)
+        saves = counted(before) - counted(after)
+        found.append(Suggestion(repr(fused), parts, places, launches, saves))
+    return tuple(found)
+
+
+def report(stages: Stages) -> str:
+    """The suggestions as text, and what all of them together come to."""
+    found = suggestions(stages)
+    if not found:
+        return NOTHING
+    taken = {suggestion.fused for suggestion in found}
+    runs = [run for run in fusible_runs(stages.job.net) if repr(run.fused) in taken]
+    before, after = counted(stages.fused.graph), with_runs(stages.traced, runs)
+    assert after is not None
+    saved = before - counted(after)
+    total = (
+        f"in all: {before.launches:,} launches become {before.launches - saved.launches:,}, "
+        f"{saved.bytes:,} of {before.bytes:,} bytes are saved"
+    )
+    return "\n\n".join([*map(str, found), total])
+
+
+def with_runs(traced: Dump, runs: Sequence[Run]) -> ComputeGraph | None:
+    """What the passes give if the runs were written as fused types; None if they refuse it."""
+    graph = traced.graph
+    for run in runs:
+        graph = stamped(graph, run)
+    dump = replace(traced, graph=graph)
+    try:
+        return resume(dump)(dump).graph
+    except FusionError:
+        return None
+
+
+def stamped(graph: ComputeGraph, run: Run) -> ComputeGraph:
+    """The graph with the run's nodes in a group of its own, as its fused type would trace them."""
+    path = run.paths[0]
+
+    def grouped(node: Node) -> Node:
+        return replace(node, group=path) if serves(node.origin, run) else node
+
+    kept = [g for g in graph.groups if not any(inside(g.path, p) for p in run.paths)]
+    groups = (*kept, Group(path, repr(run.fused)))
+    return replace(graph, groups=groups, nodes=tuple(map(grouped, graph.nodes)))
+
+
+def counted(graph: ComputeGraph) -> Count:
+    """Launches and bytes of a graph after its passes."""
+    launches, moved = [0, 0], [0, 0]
+    for node in graph.launching():
+        side = 0 if node.origin.by == "trace" else 1
+        cost = node_cost(node)
+        launches[side] += 1
+        moved[side] += cost.bytes_read + cost.bytes_written
+    return Count(*launches, *moved)

@@ -1,0 +1,186 @@
+"""summary: the parameters, arithmetic and memory of a network, worked out on its type alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from noeira.ir.op import node_cost
+from noeira.ir.plan import Plan
+from noeira.nn.core.init import Initializer, Kaiming
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Shape
+from noeira.nn.loss import CrossEntropy, LossLike
+from noeira.nn.optimizer import Adam, Optimizer
+from noeira.passes.vjp import GRADS
+from noeira.report.stages import Stages, stages_of
+from noeira.report.table import bytes_text, plural, table
+
+MOMENTS = ("m", "v")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A parameter: its dotted path, the module type that declares it, its shape."""
+
+    path: str
+    type: str
+    shape: tuple[int, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """An entry: launches, floating-point operations, and the bytes its kernels must at least move."""
+
+    entry: str
+    launches: int
+    flops: int
+    bytes: int
+
+    def __str__(self) -> str:
+        launches = plural(self.launches, "launch", "launches")
+        return f"{self.entry}: {self.flops:,} FLOPs, {self.bytes:,} bytes moved, {launches}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a network is made of. `work` has the forward pass and, with a loss, the training entry.
+
+    memory: bytes by purpose; gradients lie in the arena, the other purposes add up to `peak_bytes`.
+    """
+
+    name: str
+    signature: str
+    batch: int
+    dtype: str
+    parameters: tuple[Tensor, ...]
+    work: tuple[Work, ...]
+    memory: tuple[tuple[str, int], ...]
+    peak_bytes: int
+
+    @property
+    def count(self) -> int:
+        """Elements of all parameters."""
+        return sum(tensor.count for tensor in self.parameters)
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as an object."""
+        return {
+            "name": self.name,
+            "signature": self.signature,
+            "batch": self.batch,
+            "dtype": self.dtype,
+            "parameters": [{**vars(t), "shape": list(t.shape)} for t in self.parameters],
+            "count": self.count,
+            "work": [vars(w) for w in self.work],
+            "memory": dict(self.memory),
+            "peak_bytes": self.peak_bytes,
+        }
+
+    def json(self) -> str:
+        """`to_json` as text."""
+        return json.dumps(self.to_json(), indent=1)
+
+    def __str__(self) -> str:
+        rows = [
+            (t.path, t.type, f"[{', '.join(map(str, t.shape))}]", f"{t.count:,}")
+            for t in self.parameters
+        ]
+        rows.append(("in all", "", "", f"{self.count:,}"))
+        sizes = [(f"  {name}", bytes_text(size)) for name, size in self.memory]
+        sizes.append(("  in all", bytes_text(self.peak_bytes)))
+        width = max(len(name) for name, _ in sizes)
+        return "\n".join(
+            [
+                f"{self.name}: {self.signature}",
+                "",
+                *table(("parameter", "type", "shape", "elements"), rows, right=(3,)),
+                "",
+                f"work for a batch of {self.batch} in {self.dtype}",
+                *(f"  {work}" for work in self.work),
+                "",
+                f"memory of {self.work[-1].entry}",
+                *(f"{name.ljust(width)}  {size}" for name, size in sizes),
+            ]
+        )
+
+
+def summary(
+    net: type[Module] | Module,
+    batch: int = 100,
+    *,
+    loss: LossLike | None = CrossEntropy,
+    optimizer: Optimizer | type[Optimizer] | None = Adam,
+    input: Shape | tuple[Shape, ...] | None = None,
+    init: Initializer | type[Initializer] = Kaiming,
+    dtype: str = "f32",
+) -> Summary:
+    """Parameters, FLOPs, launches and memory of a network; no parameter is allocated.
+
+    The options are those of `compile`; loss None: the forward pass alone.
+    Raises CompositionError, ShapeError or FusionError.
+    """
+    return summary_of(
+        stages_of(
+            net,
+            batch=batch,
+            loss=loss,
+            optimizer=optimizer,
+            input=input,
+            init=init,
+            dtype=dtype,
+        )
+    )
+
+
+def summary_of(stages: Stages) -> Summary:
+    """The summary of the network behind the stages; its memory is that of their entry."""
+    net = stages.job.net
+    plan = stages.plan
+    works = [work_of(plan)]
+    if works[0].entry != "forward":
+        works.insert(0, work_of(replace(stages, entry="forward").plan))
+    tensors = tuple(
+        Tensor(info.path, repr(info.module), info.shape, info.size)
+        for info in net.parameters().values()
+    )
+    return Summary(
+        repr(net),
+        str(net.shapes()),
+        stages.job.batch,
+        stages.job.dtype,
+        tensors,
+        tuple(works),
+        memory_of(plan),
+        plan.peak_bytes(),
+    )
+
+
+def work_of(plan: Plan) -> Work:
+    """What one call of an entry does."""
+    costs = [node_cost(call.node) for call in plan.calls]
+    moved = sum(cost.bytes_read + cost.bytes_written for cost in costs)
+    entry = plan.name.partition(".")[2]
+    return Work(entry, len(costs), sum(cost.flops for cost in costs), moved)
+
+
+def memory_of(plan: Plan) -> tuple[tuple[str, int], ...]:
+    """Bytes by purpose; what there is none of is left out."""
+    graph = plan.graph
+    states = {state.value.name: state.value.type.nbytes for state in graph.states}
+    own = ("params", "gradients", *MOMENTS)
+    packed = [v.type.nbytes for node in graph.nodes for v in node.outputs if v.name == GRADS]
+    in_arena = 0 if "gradients" in states else sum(packed)
+    found = {
+        "parameters": states.get("params", 0),
+        "gradients": states.get("gradients", 0),
+        "moments": sum(states.get(name, 0) for name in MOMENTS),
+        "other states": sum(size for name, size in states.items() if name not in own),
+        "arena": plan.arena,
+        "gradients, in the arena": in_arena,
+        "inputs": sum(given.value.type.nbytes for given in graph.inputs),
+        "outputs": sum(value.type.nbytes for value in graph.outputs),
+    }
+    return tuple((name, size) for name, size in found.items() if size)

@@ -1,0 +1,226 @@
+"""What the sweeps over ops share: every op and its samples, operands to try them on, and C units made of many kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from noeira.codegen import c as c_target
+from noeira.codegen.c import CTarget
+from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.prelude import identifiers, prelude
+from noeira.ir.arrays import numpy_dtype
+from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.op import OPS, Draw, Op, Sample, op
+from noeira.ir.ops.elementwise import Elementwise, Slope
+from noeira.ir.plan import Call, Choice
+from noeira.ir.scalar import is_const
+from noeira.ir.types import TensorType
+from noeira.runtime.toolchain import Compiler
+
+# Small enough that every sample is shared by threads and taken in all its stages.
+SMALL_LIMITS = {
+    "SPLIT_ELEMENTS": 2,
+    "SUM_CHUNK": 64,
+    "COLUMN_ROWS": 8,
+    "COLUMN_CHUNK_ROWS": 6,
+    "COLUMN_VECTORS": 1,
+    "COLUMN_CHUNK_VECTORS": 2,
+}
+CANARY = 64
+
+
+def every_op() -> tuple[Op, ...]:
+    """Every op there is, and the first slopes of the element-wise ones."""
+    op("add")
+    plain = [rule for rule in OPS.values() if not isinstance(rule, Slope) and rule.name != "fused"]
+    slopes = [slope for rule in plain if isinstance(rule, Elementwise) for slope in slopes_of(rule)]
+    return (*plain, *slopes)
+
+
+def slopes_of(rule: Elementwise) -> Iterator[Op]:
+    """The slopes that vjp would emit."""
+    for index in range(len(rule.operands)):
+        slope = rule.slope(rule.Attrs(), index)
+        if not is_const(slope, 0) and not is_const(slope, 1):
+            yield op(f"{rule.name}.d{index}")
+
+
+def retyped(sample: Sample, dtype: str) -> Sample:
+    """A sample with its floats of another dtype, but for totals, which are always f64."""
+
+    def draw(d: Draw) -> Draw:
+        return replace(d, type=replace(d.type, dtype=dtype)) if d.type.dtype == "f32" else d
+
+    attrs = {k: dtype if k == "dtype" and v == "f32" else v for k, v in sample.attrs.items()}
+    return replace(sample, operands=tuple(map(draw, sample.operands)), attrs=attrs)
+
+
+def drawn(draw: Draw, random: np.random.Generator) -> np.ndarray:
+    """An array for an operand."""
+    shape, dtype = draw.type.shape, numpy_dtype(draw.type.dtype)
+    if draw.kind == "positive":
+        return (random.random(shape) + 0.1).astype(dtype)
+    if draw.kind == "index":
+        return random.integers(0, draw.limit, shape).astype(dtype)
+    if draw.kind == "probabilities":
+        rows = random.random(shape) + 0.01
+        return (rows / rows.sum(-1, keepdims=True)).astype(dtype)
+    if draw.kind == "true":
+        return np.ones(shape, dtype)
+    if draw.kind == "counter":
+        return np.full(shape, 7, dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launching node to make a kernel of, and how its operands are drawn."""
+
+    label: str
+    node: Node
+    draws: tuple[Draw, ...]
+
+    def arrays(self, seed: int = 0) -> list[np.ndarray]:
+        """Operands."""
+        random = np.random.default_rng(seed)
+        return [np.asarray(drawn(draw, random)) for draw in self.draws]
+
+
+def sample_case(rule: Op, sample: Sample) -> Case:
+    """A sample of an op as a node of its own."""
+    builder = Builder("sample")
+    values = [builder.input(f"v{i}", draw.type) for i, draw in enumerate(sample.operands)]
+    builder.emit(rule.name, *values, **sample.attrs)
+    shapes = " ".join(str(draw.type) for draw in sample.operands)
+    return Case(f"{rule.name} {shapes} {sample.attrs}", builder.nodes[-1], sample.operands)
+
+
+def reference(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What the node gives by its references, with floats in float64."""
+    wide = [a.astype("f8") if a.dtype == np.float32 else a for a in arrays]
+    values = {v.name: a for v, a in zip(node.inputs, wide, strict=True)}
+    for part in node.parts:
+        given = wide if part is node else [values[v.name] for v in part.inputs]
+        results = part.op.reference(part.attrs, *given)
+        values |= {v.name: np.asarray(r) for v, r in zip(part.outputs, results, strict=True)}
+    return [values[v.name] for v in node.outputs]
+
+
+def magnitudes(node: Node, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list:
+    """What the rounding errors of each output are compared with: results, and what was added up to give them."""
+    with np.errstate(all="ignore"):
+        added = reference(node, [abs(a) if a.dtype.kind == "f" else a for a in arrays])
+        return [
+            np.maximum(np.maximum(abs(e), np.mean(abs(e))), np.nan_to_num(abs(a), posinf=0))
+            for e, a in zip(expected, added, strict=True)
+        ]
+
+
+def guarded(array: np.ndarray) -> np.ndarray:
+    """A copy that ends where memory without access begins, so that reading or writing beyond it ends the process."""
+    size = max(array.nbytes, 1)
+    pages = -(-(size + CANARY) // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    memory[:] = b"\xa5" * len(memory)
+    whole = np.frombuffer(memory, "u1")
+    if platform.system() == "Linux":
+        end = ctypes.c_void_p(whole.ctypes.data + pages)
+        assert not ctypes.CDLL(None).mprotect(end, ctypes.c_size_t(mmap.PAGESIZE), 0)
+    start = pages - array.nbytes
+    copy = np.frombuffer(memory, array.dtype, array.size, start).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def canary(array: np.ndarray) -> bytes:
+    """The bytes before a guarded array."""
+    return ctypes.string_at(array.ctypes.data - CANARY, CANARY)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of many cases in one C unit."""
+
+    target: CTarget
+    cases: tuple[Case, ...]
+    choices: tuple[Choice, ...]
+
+    @classmethod
+    def of(cls, target: CTarget, cases: Sequence[Case], limits: dict[str, int]) -> Kernels:
+        """The kernels as the target chooses them, with other limits where threads or chunks begin."""
+        with patch.multiple(c_target, **limits):
+            return cls(target, tuple(cases), tuple(target.choose(case.node) for case in cases))
+
+    @cached_property
+    def text(self) -> str:
+        """The unit, with one exported function a case: it runs the kernel's stages thread after thread."""
+        symbols: dict[str, str] = {}
+        kernels, entries = list[str](), list[str]()
+        for number, (case, choice) in enumerate(zip(self.cases, self.choices, strict=True)):
+            call = Call(case.node, choice)
+            text = kernel_text(call, self.target, "KERNEL")
+            symbol = symbols.setdefault(text, f"kernel_{len(symbols)}")
+            if len(symbols) > len(kernels):
+                kernels.append(f"// {case.label}\n" + text.replace("KERNEL", symbol))
+            count = len(case.node.inputs) + len(case.node.outputs)
+            arguments = "".join(f", p[{i}]" for i in range(count))
+            calls = "\n".join(
+                f"    for (int i = 0; i < threads; i++)\n"
+                f"        {name}(backwards ? threads - 1 - i : i, threads, workspace{arguments});"
+                for name in function_names(call, symbol)
+            )
+            head = f"void noeira_case_{number}(int threads, int backwards, char *workspace, void *const *p)"
+            entries.append(f"{head};\n{head} {{\n{calls}\n}}\n")
+        body = "\n".join(kernels)
+        return "\n".join([prelude(self.target.isa, identifiers(body)), body, *entries])
+
+    def built(self, compiler: Compiler, folder: Path, name: str) -> Library:
+        """The unit as a shared library."""
+        source, library = folder / f"{name}.c", folder / f"{name}.so"
+        source.write_text(self.text, encoding="utf-8")
+        subprocess.run(compiler.build_command(str(source), str(library)), check=True)
+        return Library(self, ctypes.CDLL(str(library)))
+
+
+@dataclass(frozen=True)
+class Library:
+    """Built kernels."""
+
+    kernels: Kernels
+    handle: ctypes.CDLL
+
+    def run(
+        self, case: Case, arrays: Sequence[np.ndarray], threads: int = 1, backwards: bool = False
+    ) -> list[np.ndarray]:
+        """The outputs of a case; threads take their turns, the last first if `backwards`."""
+        number = self.kernels.cases.index(case)
+        inputs = [guarded(array) for array in arrays]
+        outputs = [guarded(empty(value)) for value in case.node.outputs]
+        before = [canary(array) for array in outputs]
+        size = self.kernels.choices[number].workspace
+        workspace = guarded(np.full(-(-size // 64) * 64, 0xFF, "u1"))
+        pointers = [array.ctypes.data for array in (*inputs, *outputs)]
+        table = (ctypes.c_void_p * len(pointers))(*pointers)
+        function = getattr(self.handle, f"noeira_case_{number}")
+        function(threads, backwards, ctypes.c_void_p(workspace.ctypes.data if size else None), table)
+        assert before == [canary(array) for array in outputs], case.label
+        for given, kept in zip(arrays, inputs, strict=True):
+            assert given.tobytes() == kept.tobytes(), f"{case.label}: an operand was changed"
+        return [array.copy() for array in outputs]
+
+
+def empty(value: Value) -> np.ndarray:
+    """An array for an output, full of what no kernel gives."""
+    type: TensorType = value.type
+    array = np.zeros(type.shape, numpy_dtype(type.dtype))
+    return array + array.dtype.type(np.nan if array.dtype.kind == "f" else 85)

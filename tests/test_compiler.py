@@ -1,0 +1,227 @@
+"""The line as a whole: dumps, warm starts, edits, compilers that fail, many processes at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noeira
+from noeira.compiler import Job, choose_target, lower, split_plans
+from noeira.ir.text import parse_dump
+from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+
+Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
+OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(), "batch": 4}
+SCRIPT = """
+import sys
+import numpy as np
+import noeira
+from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+
+Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
+program = noeira.compile(Net, loss=CrossEntropy, optimizer=Adam(), batch=4)
+x, y = np.ones((4, 6), "f4"), np.zeros(4, "i4")
+print(program.step(x, y).hex(), program.units[0].folder)
+"""
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    """A batch of ones."""
+    return np.ones((4, 6), "f4"), np.zeros(4, "i4")
+
+
+def start(**environment: str) -> subprocess.Popen:
+    """A process that compiles and makes a step."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> list[str]:
+    """What it printed, as words."""
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out.split()
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache that nothing else uses."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("NOEIRA_CACHE", str(folder))
+    return folder
+
+
+def test_every_stage_of_a_compile_is_dumped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NOEIRA_DUMP", str(tmp_path))
+    program = noeira.compile(Net, **OPTIONS)
+    names = sorted(p.name for p in (tmp_path / "sequential.step").iterdir())
+    assert names == [
+        "00_trace.nir",
+        "01_vjp.nir",
+        "02_update.nir",
+        "03_dce.nir",
+        "04_fuse.nir",
+        "05_schedule.nir",
+        "06_plan.plan",
+    ]
+    assert (tmp_path / "Sequential.c").read_text() == program.source
+    builder = choose_target("cpu")
+    assert builder is not None
+    final = (tmp_path / "sequential.step" / "06_plan.plan").read_text()
+    for name in names[:-1]:
+        dump = parse_dump((tmp_path / "sequential.step" / name).read_text())
+        assert str(lower(dump, builder.target)) == final
+
+
+def test_the_unit_carries_its_plans() -> None:
+    program = noeira.compile(Net, **OPTIONS)
+    library = program.entries["step"].library  # type: ignore[attr-defined]
+    import ctypes
+
+    text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "noeira_plans"))).decode()
+    assert split_plans(text) == [program.plans[n] for n in ("forward", "gradients", "step")]
+
+
+def test_a_warm_start_runs_no_pass_and_no_compiler(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    x, y = batch()
+    cold = noeira.compile(Net, **OPTIONS)
+    import noeira.compiler as compiler
+
+    def refuse(*args: object) -> None:
+        raise AssertionError("a warm start came here")
+
+    monkeypatch.setattr(compiler, "lower", refuse)
+    monkeypatch.setattr(compiler, "compile_source", refuse)
+    warm = noeira.compile(Net, **OPTIONS)
+    assert warm.step(x, y) == cold.step(x, y)
+    with pytest.raises(AssertionError):
+        noeira.compile(Net, **(OPTIONS | {"batch": 5}))
+
+
+def test_kernels_are_shared_and_each_is_one_symbol() -> None:
+    class Deep(Sequential[LinearReLU[8, 8], LinearReLU[8, 8], LinearReLU[8, 8], Linear[8, 3]]):
+        """Three layers alike."""
+
+    builder = choose_target("cpu")
+    assert builder is not None
+    program = noeira.compile(Deep, batch=4)
+    plan = program.plans["forward"]
+    assert len(plan.calls) == 4
+    assert program.source.count("static NOINLINE void k00_linear_relu(") == 1
+    assert "k01_linear(" in program.source and "k02_" not in program.source
+
+
+def test_an_edited_source_is_run_when_asked_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    x, y = batch()
+    first = noeira.compile(Net, **OPTIONS)
+    loss = first.step(x, y)
+    source = Path(first.units[0].folder) / "unit.c"
+    marker = "long noeira_sequential_step(char *arena, void *const *io, int max_threads, long steps) {"
+    text = source.read_text()
+    assert marker in text
+    source.write_text(text.replace("        if (thread == 0)\n            done = step;", EDIT))
+    monkeypatch.setenv("NOEIRA_EDITED", "1")
+    with caplog.at_level(logging.WARNING, logger="noeira"):
+        edited = noeira.compile(Net, **OPTIONS)
+    assert "running the edited source" in caplog.text
+    edited.step(x, y)
+    assert edited.entries["step"].run(1) == 42
+    monkeypatch.setenv("NOEIRA_EDITED", "0")
+    plain = noeira.compile(Net, **OPTIONS)
+    assert plain.step(x, y) == loss and plain.entries["step"].run(1) == 1
+
+
+EDIT = """        if (thread == 0)
+            done = 42;"""
+
+
+def test_a_compiler_that_fails_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path
+) -> None:
+    builder = choose_target("cpu")
+    assert builder is not None
+    real = " ".join(builder.compiler.command)
+    broken = tmp_path / "cc"
+    broken.write_text(
+        f'#!/bin/sh\ncase "$*" in *unit.c*) echo "unit.c:7: the disk is on fire" >&2; exit 1;; esac\nexec {real} "$@"\n'
+    )
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    with pytest.raises(noeira.CompilerError) as caught:
+        noeira.compile(Net, **OPTIONS)
+    message = str(caught.value)
+    assert "the disk is on fire" in message and str(broken) in message
+    kept = message.rsplit("source:", 1)[1].strip()
+    assert "noeira_sequential_step" in Path(kept).read_text()
+
+
+def test_without_a_compiler_the_reference_runs_and_says_so(own_cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    process = start(PATH=str(tmp_path / "empty"), CC="", PYTHONPATH=blocked_ziglang(tmp_path))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "no C compiler was found: programs run on the NumPy reference" in err
+    assert float.fromhex(out.split()[0]) > 0
+
+
+def blocked_ziglang(folder: Path) -> str:
+    """A path on which the package `ziglang`, installed or not, cannot run."""
+    package = folder / "blocked" / "ziglang"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('not here')\n")
+    (package / "__main__.py").write_text("raise SystemExit(1)\n")
+    return str(package.parent)
+
+
+@pytest.mark.parametrize("processes", [2, 16])
+def test_many_processes_may_compile_the_same_at_once(own_cache: Path, processes: int) -> None:
+    running = [start() for _ in range(processes)]
+    results = {tuple(finish(p)) for p in running}
+    assert len(results) == 1
+
+
+def test_damaged_entries_are_rebuilt(own_cache: Path) -> None:
+    loss, folder = finish(start())
+    for name in ("unit.so", "unit.plan", "checksums"):
+        path = Path(folder) / name
+        path.write_bytes(path.read_bytes()[:50])
+        again, _ = finish(start())
+        assert again == loss
+
+
+def test_a_read_only_cache_is_no_obstacle(own_cache: Path) -> None:
+    own_cache.mkdir()
+    blocked = own_cache / "not-a-folder"
+    blocked.write_text("")
+    process = start(NOEIRA_CACHE=str(blocked))
+    loss, _ = finish(process)
+    assert loss == finish(start())[0]
+
+
+def test_jobs_name_their_entries() -> None:
+    job = Job(Net, 4, CrossEntropy, Adam())
+    assert [d.graph.name for d in job.fit(10)] == ["sequential.fit", "sequential.fit.last"]
+    assert [d.graph.name for d in job.fit(8)] == ["sequential.fit"]
+    assert [d.graph.name for d in job.evaluate(3)] == ["sequential.evaluate"]
+    assert [d.graph.name for d in job.entries()] == [
+        "sequential.forward",
+        "sequential.gradients",
+        "sequential.step",
+    ]
