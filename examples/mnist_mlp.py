@@ -1,4 +1,6 @@
-"""Trains a multi-layer perceptron on MNIST: the type, the trainer, the accuracy, and what was launched."""
+"""Trains a multi-layer perceptron on MNIST: the type, the trainer, the accuracy, and what was
+launched.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import noeira
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.nn.datasets import MNIST
 
-# The accuracy that a run must reach: on the full data set, and on the 5,000 images that the package ships.
+# The accuracy that a run must reach: on the full data set, and on the 5,000 images that the package
+# ships.
 GOALS = {"full": 0.975, "shipped": 0.935}
 EPOCHS = {"full": 5, "shipped": 20}
 
@@ -20,9 +23,13 @@ class MLP(Sequential[LinearReLU[784, 256], LinearReLU[256, 128], Linear[128, 10]
 def main() -> None:
     """Train, and say how well it went."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, help="passes over the data; default 5, or 20 on the shipped subset")
+    parser.add_argument(
+        "--epochs", type=int, help="passes over the data; default 5, or 20 on the shipped subset"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of initial values and data order")
-    parser.add_argument("--explain", action="store_true", help="also print what one training step launches")
+    parser.add_argument(
+        "--explain", action="store_true", help="also print what one training step launches"
+    )
     options = parser.parse_args()
 
     mnist = MNIST()

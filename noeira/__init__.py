@@ -1,4 +1,6 @@
-"""noeira: a deep-learning compiler you can read. A network is a Python type; it becomes C or CUDA that trains it."""
+"""noeira: a deep-learning compiler you can read. A network is a Python type; it becomes C or CUDA
+that trains it.
+"""
 
 from __future__ import annotations
 

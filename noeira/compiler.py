@@ -22,7 +22,8 @@ from noeira.nn.core.signature import Shape
 from noeira.nn.core.trace import trace
 from noeira.nn.loss import Loss, LossLike, loss_type
 from noeira.nn.metrics import Accuracy, MetricLike, metric_type
-from noeira.nn.optimizer import Optimizer, optimizer as optimizer_value
+from noeira.nn.optimizer import Optimizer
+from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.passes.base import Pass
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.fuse import Fuse
@@ -60,7 +61,9 @@ class Job:
     dtype: str = "f32"
 
     def entries(self) -> list[Dump]:
-        """The entries that need no data set: forward, with a loss gradients, with an optimizer step."""
+        """The entries that need no data set: forward, with a loss gradients, with an optimizer
+        step.
+        """
         found = [self.forward()]
         if self.loss is not None:
             found.append(self.gradients())
@@ -81,7 +84,9 @@ class Job:
         return self.dump("gradients", self.batch, loss=self.loss, passes=(Vjp(), KeepGradients()))
 
     def fit(self, samples: int) -> list[Dump]:
-        """Training steps over resident data: one of the full batch, and one of the smaller last one."""
+        """Training steps over resident data: one of the full batch, and one of the smaller last
+        one.
+        """
         found = list[Dump]()
         for entry, rows in batches("fit", samples, self.batch):
             resident = Resident(samples, (("loss", float(rows)),))
@@ -167,17 +172,17 @@ def compile(
     target: str = "cpu",
     metrics: Sequence[MetricLike] | None = None,
 ) -> Program:
-    """Compile a network, by type (new parameters) or by instance (the program shares the instance's).
+    """Compile a network, by type (new parameters) or by instance (the program shares the
+    instance's).
 
     loss: gives the program `gradients`; with an optimizer also `step`, `load` and `steps`.
-    batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that the type leaves open.
-    init, seed: initial values, and the order of training data. dtype: `f32` or `f64`. metrics: for `evaluate`.
-    target: `cpu`, or `reference` (NumPy; also what `cpu` falls back to without a compiler, and says so).
-    Raises CompositionError, ShapeError, FusionError or CompilerError.
+    batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that
+    the type leaves open. init, seed: initial values, and the order of training data. dtype: `f32`
+    or `f64`. metrics: for `evaluate`.
+    target: `cpu`, or `reference` (NumPy; also what `cpu` falls back to without a compiler, and says
+    so). Raises CompositionError, ShapeError, FusionError or CompilerError.
     """
-    program = program_of(
-        net, loss, optimizer, batch, input, init, seed, dtype, target, metrics
-    )
+    program = program_of(net, loss, optimizer, batch, input, init, seed, dtype, target, metrics)
     return program.prepare()
 
 
@@ -234,7 +239,9 @@ def make_job(
     dtype: str,
     metrics: Sequence[MetricLike] | None,
 ) -> Job:
-    """The job behind the options of `compile`: losses, metrics and optimizers in whatever form they were given."""
+    """The job behind the options of `compile`: losses, metrics and optimizers in whatever form they
+    were given.
+    """
     loss_kind = None if loss is None else loss_type(loss)
     chosen = None if optimizer is None else optimizer_value(optimizer)
     if metrics is None:
@@ -276,7 +283,9 @@ def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
     if target not in TARGETS:
         raise DeviceError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
     if optimizer is not None and loss is None:
-        raise CompositionError("an optimizer needs a loss: compile(net, loss=CrossEntropy, optimizer=…)")
+        raise CompositionError(
+            "an optimizer needs a loss: compile(net, loss=CrossEntropy, optimizer=…)"
+        )
 
 
 @dataclass(frozen=True)
@@ -343,7 +352,9 @@ def build(name: str, dumps: Sequence[Dump], builder: Builder | None) -> Unit:
 
 
 def lower(dump: Dump, target: CTarget, dumper: Dumper | None = None) -> Plan:
-    """A graph at any stage becomes a plan: run the passes that are still to do, then place everything."""
+    """A graph at any stage becomes a plan: run the passes that are still to do, then place
+    everything.
+    """
     from noeira.passes.memory import make_plan
 
     watch = dumper.watch(dump) if dumper else None
@@ -426,4 +437,3 @@ def reference_unit(name: str, dumps: Sequence[Dump]) -> Unit:
 def entry_name(dump: Dump) -> str:
     """`step` for a graph called `mlp.step`."""
     return dump.graph.name.partition(".")[2]
-

@@ -51,13 +51,19 @@ def positive(text: str) -> int:
 
 
 THREADS: Setting[int | None] = Setting(
-    "NOEIRA_THREADS", None, positive, "Threads a program uses; default: the processors it may run on."
+    "NOEIRA_THREADS",
+    None,
+    positive,
+    "Threads a program uses; default: the processors it may run on.",
 )
 CACHE: Setting[Path | None] = Setting(
     "NOEIRA_CACHE", None, Path, "Folder of built programs; default: the user's cache folder."
 )
 CACHE_MEGABYTES: Setting[int] = Setting(
-    "NOEIRA_CACHE_MEGABYTES", 512, positive, "The cache is kept under this size; the entries used longest ago go first."
+    "NOEIRA_CACHE_MEGABYTES",
+    512,
+    positive,
+    "The cache is kept under this size; the entries used longest ago go first.",
 )
 DATA: Setting[Path | None] = Setting(
     "NOEIRA_DATA", None, Path, "Folder with one folder a data set (`mnist/`, …), looked at first."
@@ -68,6 +74,9 @@ DUMP: Setting[Path | None] = Setting(
 )
 CC: Setting[str | None] = Setting("CC", None, str, "The C compiler to use, with its arguments.")
 EDITED: Setting[bool] = Setting(
-    "NOEIRA_EDITED", False, switch, "1: a cached source that was edited by hand is built and run in place of the generated one."
+    "NOEIRA_EDITED",
+    False,
+    switch,
+    "1: a cached source that was edited by hand is built and run in place of the generated one.",
 )
 SETTINGS: tuple[Setting, ...] = (THREADS, CACHE, CACHE_MEGABYTES, DATA, OFFLINE, DUMP, CC, EDITED)

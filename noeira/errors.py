@@ -8,7 +8,9 @@ class NoeiraError(Exception):
 
 
 class CompositionError(NoeiraError):
-    """Types that do not go together: a wrong size, an instance where a type belongs, layers that do not fit."""
+    """Types that do not go together: a wrong size, an instance where a type belongs, layers that do
+    not fit.
+    """
 
 
 class FusionError(CompositionError):
@@ -24,7 +26,9 @@ class DtypeError(NoeiraError, TypeError):
 
 
 class ParseError(NoeiraError):
-    """A `.nir`, `.plan` or command-line text that cannot be read; names the line and what was expected."""
+    """A `.nir`, `.plan` or command-line text that cannot be read; names the line and what was
+    expected.
+    """
 
 
 class VerifyError(NoeiraError):
@@ -32,7 +36,9 @@ class VerifyError(NoeiraError):
 
 
 class CompilerError(NoeiraError):
-    """The C or CUDA compiler is missing or failed; carries its command, its message and the kept source."""
+    """The C or CUDA compiler is missing or failed; carries its command, its message and the kept
+    source.
+    """
 
 
 class DeviceError(NoeiraError):

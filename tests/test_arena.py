@@ -11,7 +11,7 @@ import pytest
 import noeira
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import ARENA
-from noeira.nn import Adam, CrossEntropy, GELU, Linear, LinearReLU, Residual, Sequential, Tanh
+from noeira.nn import GELU, Adam, CrossEntropy, Linear, LinearReLU, Residual, Sequential, Tanh
 from noeira.runtime.entry_point import CompiledEntry
 
 NETS = {
@@ -95,8 +95,6 @@ print(resident() - before, predicted)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
 def test_the_process_grows_by_what_the_plan_predicts() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True)
     grown, predicted = map(int, run.stdout.split())
     assert grown == pytest.approx(predicted, rel=0.05)

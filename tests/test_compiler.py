@@ -91,7 +91,9 @@ def test_the_unit_carries_its_plans() -> None:
     library = program.entries["step"].library  # type: ignore[attr-defined]
     import ctypes
 
-    text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(library, "noeira_plans"))).decode()
+    text = ctypes.string_at(
+        ctypes.addressof(ctypes.c_char.in_dll(library, "noeira_plans"))
+    ).decode()
     assert split_plans(text) == [program.plans[n] for n in ("forward", "gradients", "step")]
 
 
@@ -133,7 +135,9 @@ def test_an_edited_source_is_run_when_asked_and_says_so(
     first = noeira.compile(Net, **OPTIONS)
     loss = first.step(x, y)
     source = Path(first.units[0].folder) / "unit.c"
-    marker = "long noeira_sequential_step(char *arena, void *const *io, int max_threads, long steps) {"
+    marker = (
+        "long noeira_sequential_step(char *arena, void *const *io, int max_threads, long steps) {"
+    )
     text = source.read_text()
     assert marker in text
     source.write_text(text.replace("        if (thread == 0)\n            done = step;", EDIT))

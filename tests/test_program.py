@@ -12,7 +12,6 @@ import pytest
 import noeira
 from noeira.nn import (
     ELU,
-    GELU,
     MSE,
     SGD,
     Adam,
@@ -38,7 +37,11 @@ Unfused = Sequential[
     Sequential[Linear[13, 17], ReLU], Residual[Sequential[Linear[17, 17], Tanh]], Linear[17, 5]
 ]
 Wide = Sequential[
-    Parallel[LinearGELU[13, 8], LinearSiLU[13, 9]], Repeat[2, LinearReLU[17, 17]], ELU, Mish, Linear[17, 5]
+    Parallel[LinearGELU[13, 8], LinearSiLU[13, 9]],
+    Repeat[2, LinearReLU[17, 17]],
+    ELU,
+    Mish,
+    Linear[17, 5],
 ]
 
 
@@ -99,7 +102,9 @@ def test_gradients_are_those_of_finite_differences() -> None:
         index = tuple(np.random.default_rng(1).integers(0, n) for n in view.shape)
         old, h = view[index], 1e-4
 
-        def loss(offset: float, view: np.ndarray = view, index: tuple = index, old: float = old) -> float:
+        def loss(
+            offset: float, view: np.ndarray = view, index: tuple = index, old: float = old
+        ) -> float:
             view[index] = old + offset
             return program.gradients(x, y)
 
@@ -269,7 +274,9 @@ def test_a_node_that_overflows_is_named() -> None:
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
     program.params["0.weight"][...] = 3e38
     program.load(x, y, shuffle=False)
-    with pytest.raises(noeira.NotFiniteError, match=r"%0\.linear, the linear of 0: Linear\[13, 17\]"):
+    with pytest.raises(
+        noeira.NotFiniteError, match=r"%0\.linear, the linear of 0: Linear\[13, 17\]"
+    ):
         program.steps(1)
 
 
@@ -286,7 +293,9 @@ def test_the_learning_rate_is_a_state() -> None:
 def test_calls_from_threads_wait_for_each_other() -> None:
     x, y = data(10)
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.01), batch=10)
-    workers = [threading.Thread(target=lambda: [program.step(x, y) for _ in range(50)]) for _ in range(4)]
+    workers = [
+        threading.Thread(target=lambda: [program.step(x, y) for _ in range(50)]) for _ in range(4)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -314,14 +323,22 @@ def test_a_named_network_is_picklable_with_its_type() -> None:
 
 
 WRONG = [
-    (lambda p, x, y: p.step(x[:9], y), "ShapeError", "x has 9 rows; this program was compiled for batch=10"),
+    (
+        lambda p, x, y: p.step(x[:9], y),
+        "ShapeError",
+        "x has 9 rows; this program was compiled for batch=10",
+    ),
     (lambda p, x, y: p.step(x[:, :3], y), "ShapeError", "x has shape (10, 3), it must be (10, 13)"),
     (
         lambda p, x, y: p.step(x.astype("f8"), y),
         "DtypeError",
         "x is float64; this program takes float32: write x.astype(np.float32)",
     ),
-    (lambda p, x, y: p.step(x, y.astype("f4")), "DtypeError", "target is float32; it must be integers"),
+    (
+        lambda p, x, y: p.step(x, y.astype("f4")),
+        "DtypeError",
+        "target is float32; it must be integers",
+    ),
     (
         lambda p, x, y: p.step(x, np.where(np.arange(10) == 7, 5, y)),
         "ShapeError",
@@ -333,7 +350,11 @@ WRONG = [
     (lambda p, x, y: p.step((x, x), y), "ShapeError", "takes 1 inputs, got 2"),
     (lambda p, x, y: p.forward(x[:0]), "ShapeError", "x has no rows"),
     (lambda p, x, y: p.steps(1), "NoeiraError", "has no data: call load(x, y) first"),
-    (lambda p, x, y: p.load(x[:5], y[:5]), "ShapeError", "5 samples are fewer than one batch of 10"),
+    (
+        lambda p, x, y: p.load(x[:5], y[:5]),
+        "ShapeError",
+        "5 samples are fewer than one batch of 10",
+    ),
     (lambda p, x, y: p.load(x, y[:5]), "ShapeError", "target has 5 rows, the first input 10"),
     (lambda p, x, y: p.params["9.weight"], "KeyError", "9.weight"),
 ]

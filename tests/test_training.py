@@ -122,8 +122,14 @@ def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t, x, y: t.fit(x), "train must have .x and .y, such as MNIST().train, or be a pair"),
-        (lambda t, x, y: t.fit((x, y), epochs=0), "epochs must be a whole number of at least 1, not 0"),
+        (
+            lambda t, x, y: t.fit(x),
+            "train must have .x and .y, such as MNIST().train, or be a pair",
+        ),
+        (
+            lambda t, x, y: t.fit((x, y), epochs=0),
+            "epochs must be a whole number of at least 1, not 0",
+        ),
         (lambda t, x, y: t.fit((x[:, :9], y)), "takes (*, 784), not (9,)"),
         (lambda t, x, y: t.fit((x.astype("f8"), y)), "x.astype(np.float32)"),
         (lambda t, x, y: t.fit((x, y[:5])), "target has 5 rows, the first input 40"),

@@ -1,4 +1,6 @@
-"""The interface of a built unit: the exported function of a plan, and the order of its table of pointers."""
+"""The interface of a built unit: the exported function of a plan, and the order of its table of
+pointers.
+"""
 
 from __future__ import annotations
 

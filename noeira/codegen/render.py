@@ -1,7 +1,8 @@
 """Plans to one translation unit: prelude, kernels under the IR lines they serve, one entry a plan.
 
-Kernels are shared by their text: two calls whose kernels differ in nothing but their name are one function. Every
-kernel stands under the graph lines it serves, with where they come from and what they cost.
+Kernels are shared by their text: two calls whose kernels differ in nothing but their name are one
+function. Every kernel stands under the graph lines it serves, with where they come from and what
+they cost.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def shared_kernels(plans: Sequence[Plan], target: CTarget) -> list[Shared]:
 def comment(kernel: Shared) -> list[str]:
     """The graph lines that a kernel serves, each once, and their cost."""
     lines = dict.fromkeys(
-        line for plan, call in kernel.calls for line in (f"@{plan.name}", *node_lines(call.node, "  "))
+        line
+        for plan, call in kernel.calls
+        for line in (f"@{plan.name}", *node_lines(call.node, "  "))
     )
     cost = node_cost(kernel.calls[0][1].node)
     moved = f"{cost.bytes_read:,} bytes read, {cost.bytes_written:,} written"
@@ -144,4 +147,6 @@ def entry_view(
 def plan_strings(plans: Sequence[Plan]) -> list[str]:
     """The text of the plans as C string literals, a line each."""
     text = "".join(map(str, plans))
-    return ['"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"' for line in text.splitlines()]
+    return [
+        '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"' for line in text.splitlines()
+    ]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from noeira.ir.graph import Node
-from noeira.ir.ops.elementwise import broadcasts
 
 Body = tuple[Node, ...]
 
@@ -38,14 +37,14 @@ def contraction_form(body: Body) -> str:
     """A contraction, then element-wise ops of its result's shape, done as each tile is stored."""
     anchor, *tail = body
     if anchor.op.kind != "contraction":
-        if any(node.op.kind == "contraction" for node in tail):
-            return (
-                f"{anchor.op.name} before {next(n.op.name for n in tail if n.op.kind == 'contraction')} gains nothing: "
-                f"put it into the type before it"
-            )
-        return f"{anchor.op.name} is not a contraction"
+        later = next((node.op.name for node in tail if node.op.kind == "contraction"), "")
+        if not later:
+            return f"{anchor.op.name} is not a contraction"
+        return f"{anchor.op.name} before {later} gains nothing: put it into the type before it"
     shape = anchor.outputs[0].type.shape
     for node in tail:
+        if node.op.kind == "contraction":
+            return f"{node.op.name} after {anchor.op.name} is a second contraction; a kernel has one"
         if node.op.kind != "map":
             return f"{node.op.name} is not element-wise"
         if node.outputs[0].type.shape != shape:
@@ -54,7 +53,7 @@ def contraction_form(body: Body) -> str:
 
 
 def column_form(body: Body) -> str:
-    """Element-wise ops over one shape, then column sums of what they give, in one pass over the rows."""
+    """Element-wise ops over one shape, then a column sum of what they give, in one pass over the rows."""
     *head, anchor = body
     if anchor.op.kind != "column":
         return f"{anchor.op.name} is not a column sum"
@@ -68,11 +67,11 @@ def column_form(body: Body) -> str:
 
 
 def row_form(body: Body) -> str:
-    """A row reduction by itself."""
-    if len(body) > 1:
-        names = [n.op.name for n in body if n.op.kind in ("row", "opaque")]
-        return f"{names[0]} is a kernel of its own" if names else "more than one op"
-    return ""
+    """A row reduction, or whatever else is a kernel of its own, by itself."""
+    if len(body) == 1:
+        return ""
+    alone = next((node.op.name for node in body if node.op.kind in ("row", "opaque")), "")
+    return f"{alone} is a kernel of its own" if alone else "more than one op"
 
 
 FORMS = (
@@ -81,17 +80,6 @@ FORMS = (
     Form("column", column_form),
     Form("row", row_form),
 )
-
-
-def loads_fit(body: Body) -> str:
-    """Element-wise operands from outside must be read along the kernel's shape."""
-    for node in body:
-        if node.op.kind == "map":
-            whole = node.outputs[0].type.shape
-            for value in node.inputs:
-                if not broadcasts(value.type.shape, whole):
-                    return f"{value} does not fit the shape of {node.op.name}"
-    return ""
 
 
 def connected(body: Body) -> str:
@@ -106,7 +94,7 @@ def connected(body: Body) -> str:
 
 def form_of(body: Body) -> Form | None:
     """The form that takes this body, if any."""
-    if len(body) > 1 and (connected(body) or loads_fit(body)):
+    if connected(body):
         return None
     return next((form for form in FORMS if not form.refuses(body)), None)
 
@@ -115,11 +103,11 @@ def refusal(body: Body) -> str:
     """Why no form takes this body; empty if one does."""
     if form_of(body):
         return ""
-    if len(body) > 1 and (reason := connected(body) or loads_fit(body)):
+    if reason := connected(body):
         return reason
     kinds = {node.op.kind for node in body}
+    if kinds & {"row", "opaque"}:
+        return row_form(body)
     if "contraction" in kinds:
         return contraction_form(body)
-    if "column" in kinds:
-        return column_form(body)
-    return map_form(body)
+    return column_form(body) if "column" in kinds else map_form(body)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from noeira.errors import VerifyError
+from collections.abc import Set
+
+from noeira.errors import ShapeError, VerifyError
 from noeira.ir.graph import Attrs, Node, Origin, Value
-from noeira.ir.op import Op
+from noeira.ir.op import Op, op
+from noeira.ir.types import TensorType
 
 
 class Fused(Op):
@@ -12,21 +15,26 @@ class Fused(Op):
 
     name = "fused"
 
+    def infer(self, attrs: Attrs, *operands: TensorType) -> tuple[TensorType, ...]:
+        raise ShapeError("fused: a kernel is a body of plain nodes; it has no shape rule without one")
 
-def close(body: tuple[Node, ...], read_outside: set[str], origin: Origin) -> Node:
+
+def close(body: tuple[Node, ...], read_outside: Set[str], origin: Origin) -> Node:
     """The fused node of a body: its inputs come from outside, its outputs are the values read outside, in order."""
     made = {v.name for part in body for v in part.outputs}
     inputs = dict.fromkeys(v for part in body for v in part.inputs if v.name not in made)
     outputs = tuple(v for part in body for v in part.outputs if v.name in read_outside)
-    from noeira.ir.op import op
-
     return Node(op("fused"), tuple(inputs), outputs, Attrs(), origin, body[0].group, body)
 
 
 def check_body(node: Node) -> None:
     """Raises VerifyError if the body is not what the fused node says it is."""
+    if not node.group:
+        raise VerifyError("nodes were fused, but no type asked for it")
     known: dict[str, Value] = {v.name: v for v in node.inputs}
     for part in node.body:
+        if part.group != node.group:
+            raise VerifyError(f"the body joins groups {part.group!r} and {node.group!r}")
         for value in part.inputs:
             if known.get(value.name) != value:
                 raise VerifyError(f"the body reads {value}, which neither it nor its inputs define")
@@ -34,8 +42,7 @@ def check_body(node: Node) -> None:
             if value.name in known:
                 raise VerifyError(f"the body defines {value} twice")
             known[value.name] = value
-        if part.group != node.group:
-            raise VerifyError(f"the body joins groups {part.group!r} and {node.group!r}")
+    made = {v.name for part in node.body for v in part.outputs}
     for value in node.outputs:
-        if known.get(value.name) != value:
-            raise VerifyError(f"no body line defines {value}")
+        if value.name not in made or known[value.name] != value:
+            raise VerifyError(f"no line of the body defines {value}")

@@ -129,6 +129,15 @@ class Line:
             found.append(self.name())
         return found
 
+    def words(self) -> list[str]:
+        """`[linear, relu]`, at least one word."""
+        self.expect("[")
+        found = [self.take("word", "the name of an op")]
+        while self.accept(","):
+            found.append(self.take("word", "the name of an op"))
+        self.expect("]")
+        return found
+
     def shape(self) -> tuple[int, ...]:
         """`[100, 784]`"""
         self.expect("[")

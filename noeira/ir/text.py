@@ -198,7 +198,7 @@ class GraphReader:
         elif line.accept("return"):
             self.outputs = tuple(self.use_all(line)) if line.peek() else ()
         elif line.accept("}"):
-            self.closed = True
+            self.close(line)
         else:
             expected = "layout, graph, input, state, group, a node, update, return or }"
             raise line.error(f"expected {expected}")
@@ -246,7 +246,7 @@ class GraphReader:
         return found
 
     def state_line(self, line: Line) -> None:
-        """A state without an initial value."""
+        """A state, without its initial value."""
         value = self.declare(line)
         members: tuple[Value, ...] = ()
         if line.accept("members"):
@@ -267,6 +267,8 @@ class GraphReader:
         parsing(Line(initial, number), Distribution.parse, initial)
         if line.accept("state"):
             self.state_line(line)
+            if self.states[-1].members:
+                raise line.error("expected an initial line for each member below")
             self.states[-1] = replace(self.states[-1], initial=(initial,))
         else:
             line.expect("initial")
@@ -359,28 +361,35 @@ class GraphReader:
             self.nodes[-1] = replace(self.nodes[-1], body=tuple(self.body))
             self.announced, self.body = None, []
 
-    def graph(self) -> ComputeGraph:
-        """What was read."""
-        if self.name is None or not self.closed:
+    def close(self, line: Line) -> None:
+        """The end of the graph."""
+        if self.outputs is None:
+            line.position = 0
+            raise line.error("expected return before }")
+        self.states = [self.with_initials(line, state) for state in self.states]
+        self.closed = True
+
+    def graph(self, last: int) -> ComputeGraph:
+        """What was read; `last` is the number of the last line."""
+        if self.name is None or self.outputs is None or not self.closed:
             missing = "graph @name {" if self.name is None else "return and }"
             raise ParseError(f"line {last}: the text ends too early: expected {missing}")
-        states = tuple(self.with_initials(s) for s in self.states)
         return ComputeGraph(
             self.name,
             tuple(self.layouts.values()),
             tuple(self.inputs),
-            states,
+            tuple(self.states),
             tuple(self.groups),
             tuple(self.nodes),
             tuple(self.updates),
             self.outputs,
         )
 
-    def with_initials(self, state: State) -> State:
+    def with_initials(self, line: Line, state: State) -> State:
         """The state with what `initial` lines said of its members."""
         known = [self.initials[m.name] for m in state.members if m.name in self.initials]
         if known and len(known) != len(state.members):
-            raise ParseError(f"{state.value}: expected an `initial` line for every member, or for none")
+            raise line.error(f"{state.value}: expected an initial line for every member, or for none")
         return replace(state, initial=tuple(known)) if known else state
 
 
@@ -395,32 +404,35 @@ def uncommented(line: str) -> str:
     return line[: found.start()] if found else line
 
 
-def significant(text: str) -> list[tuple[int, str]]:
-    """The lines that say something, numbered from 1, without comments."""
-    bare = [(number, uncommented(line).rstrip()) for number, line in enumerate(text.split("\n"), 1)]
+def significant(text: str, first: int = 1) -> list[tuple[int, str]]:
+    """The lines that say something, numbered from `first`, without comments."""
+    lines = enumerate(text.split("\n"), first)
+    bare = [(number, uncommented(line).rstrip()) for number, line in lines]
     return [(number, line) for number, line in bare if line]
 
 
-def parse_graph(text: str) -> ComputeGraph:
-    """The graph a text says, not verified. Raises ParseError with the line and what was expected."""
+def parse_graph(text: str, first: int = 1) -> ComputeGraph:
+    """The graph a text says, not verified. Raises ParseError with the line and what was expected.
+
+    first: the number of its first line.
+    """
     reader = GraphReader()
-    for number, line in significant(text):
+    for number, line in significant(text, first):
         if reader.closed:
             raise expected_error(line, number, "nothing after the graph's }")
         reader.read(line, number)
-    return reader.graph()
+    return reader.graph(first + text.count("\n"))
 
 
 def parse_dump(text: str) -> Dump:
     """A `.nir` file, not verified. Raises ParseError with the line and what was expected."""
-    lines = text.splitlines()
-    if not lines or lines[0].strip() != VERSION:
-        raise ParseError(f"line 1: expected {VERSION!r}, got {lines[0] if lines else ''!r}")
-    progress = PROGRESS.fullmatch(lines[1].strip()) if len(lines) > 1 else None
-    if not progress:
-        raise ParseError("line 2: expected '// done: PASSES   to do: PASSES'")
-    graph = parse_graph("\n".join(["", "", *lines[2:]]))
-    return Dump(graph, split_passes(progress[1]), split_passes(progress[2]))
+    version, progress, rest = (*text.split("\n", 2), "", "")[:3]
+    if version.strip() != VERSION:
+        raise expected_error(version, 1, VERSION)
+    found = PROGRESS.fullmatch(progress.strip())
+    if not found:
+        raise expected_error(progress, 2, "// done: PASSES   to do: PASSES")
+    return Dump(parse_graph(rest, first=3), split_passes(found[1]), split_passes(found[2]))
 
 
 def parse_fields(text: str) -> tuple[str, dict[str, Any]]:

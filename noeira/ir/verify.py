@@ -7,14 +7,16 @@ their own type; members lie inside their layout; groups were asked for by a type
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.fused import check_body
-from noeira.ir.graph import ComputeGraph, Node, Value
-from noeira.ir.types import DTYPE_BYTES, LAYOUT_ALIGNMENT
+from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
+from noeira.ir.text import graph_text, node_head
+from noeira.ir.types import DTYPE_BYTES, LAYOUT_ALIGNMENT, Layout
 
 NAME = re.compile(r"[\w.~^]+")
+INDICES = ("i32", "i64")
 
 
 def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
@@ -24,15 +26,18 @@ def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
         check_layouts(graph)
         for value in graph.given():
             define(defined, value)
+        for given in graph.inputs:
+            check_limit(given)
+        for state in graph.states:
+            check_state(graph, state)
         check_groups(graph)
     except VerifyError as error:
-        raise VerifyError(f"{error}{context(after)}\n  in @{graph.name}") from None
+        raise VerifyError(f"{error}{context(after)}\n  at the head of @{graph.name}") from None
     for index, node in enumerate(graph.nodes):
         try:
             check_node(graph, node, defined)
         except NoeiraError as error:
-            where = neighbours(graph, index)
-            raise VerifyError(f"{error}{context(after)}\n{where}") from None
+            raise VerifyError(f"{error}{context(after)}\n{neighbours(graph, index)}") from None
     try:
         check_results(graph, defined)
     except VerifyError as error:
@@ -46,14 +51,16 @@ def context(after: str) -> str:
 
 
 def neighbours(graph: ComputeGraph, index: int) -> str:
-    """The lines around a node, the node itself marked."""
-    from noeira.ir.text import node_head
-
+    """The number of a node's line in the `.nir`, and the lines around it, its own marked."""
+    before = replace(graph, nodes=graph.nodes[:index], updates=(), outputs=())
+    # A `.nir` begins with two lines more, and `before` ends with two: return and }.
+    number = graph_text(before).count("\n") + 1
     first = max(index - 3, 0)
-    lines = []
-    for at, node in enumerate(graph.nodes[first : index + 4], first):
-        lines.append(f"  {'>' if at == index else ' '} {node_head(node)}")
-    return "\n".join(lines)
+    lines = [
+        f"  {'>' if at == index else ' '} {node_head(node)}"
+        for at, node in enumerate(graph.nodes[first : index + 4], first)
+    ]
+    return "\n".join([f"  line {number} of @{graph.name}:", *lines])
 
 
 def define(defined: dict[str, Value], value: Value) -> None:
@@ -70,38 +77,59 @@ def define(defined: dict[str, Value], value: Value) -> None:
 
 
 def check_layouts(graph: ComputeGraph) -> None:
-    """Members are aligned, in order, apart from each other and inside."""
-    names = [layout.name for layout in graph.layouts]
-    if len(set(names)) != len(names):
+    """Members are aligned, in order, apart from each other and inside; flat values are as long as their layout."""
+    layouts = {layout.name: layout for layout in graph.layouts}
+    if len(layouts) != len(graph.layouts):
         raise VerifyError("a layout is defined twice")
     for layout in graph.layouts:
-        end = 0
-        for member in layout.members:
-            if member.offset % LAYOUT_ALIGNMENT or member.offset < end:
-                raise VerifyError(f"@{layout.name}: {member.name} is not aligned, or overlaps another")
-            end = member.end
-        if end > layout.size:
-            raise VerifyError(f"@{layout.name}: its members go past its end")
+        check_layout(layout)
     for value in graph.values():
         name = value.type.layout
         if name is not None:
-            if name not in names:
+            if name not in layouts:
                 raise VerifyError(f"{value}: there is no layout @{name}")
-            if value.type.size != graph.layout(name).size:
+            if value.type.shape != (layouts[name].size,):
                 raise VerifyError(f"{value} has not the size of @{name}")
-    for state in graph.states:
-        check_members(graph, state.value, state.members)
 
 
-def check_members(graph: ComputeGraph, value: Value, members: tuple[Value, ...]) -> None:
-    """The members of a state are those of its layout."""
-    if not members:
+def check_layout(layout: Layout) -> None:
+    """One layout."""
+    end = 0
+    for member in layout.members:
+        if member.offset % LAYOUT_ALIGNMENT:
+            wanted = f"a multiple of {LAYOUT_ALIGNMENT}"
+            raise VerifyError(f"@{layout.name}: {member.name} begins at {member.offset}, not at {wanted}")
+        if member.offset < end:
+            raise VerifyError(f"@{layout.name}: {member.name} begins before the end of the member above")
+        end = member.end
+    if end > layout.size:
+        raise VerifyError(f"@{layout.name}: its members go past its end")
+
+
+def check_limit(given: Input) -> None:
+    """Only indices have a limit, and one that something is below."""
+    if given.limit is None:
         return
-    if value.type.layout is None:
-        raise VerifyError(f"{value} has members but no layout")
-    wanted = [(m.name, m.shape) for m in graph.layout(value.type.layout).members]
-    if [(m.name, m.type.shape) for m in members] != wanted:
-        raise VerifyError(f"the members of {value} are not those of @{value.type.layout}")
+    if given.value.type.dtype not in INDICES:
+        raise VerifyError(f"{given.value} is {given.value.type}: only i32 and i64 inputs have a limit")
+    if given.limit < 1:
+        raise VerifyError(f"{given.value}: nothing is below the limit {given.limit}")
+
+
+def check_state(graph: ComputeGraph, state: State) -> None:
+    """The members of a state are those of its layout, and each of them begins somehow, or none does."""
+    value, layout = state.value, state.value.type.layout
+    if state.members:
+        if layout is None:
+            raise VerifyError(f"{value} has members but no layout")
+        wanted = [
+            Value(m.name, replace(value.type, shape=m.shape, layout=None))
+            for m in graph.layout(layout).members
+        ]
+        if list(state.members) != wanted:
+            raise VerifyError(f"the members of {value} are not those of @{layout}")
+    if state.initial and len(state.initial) != max(len(state.members), 1):
+        raise VerifyError(f"{value} has {len(state.initial)} initial values for {len(state.members)} members")
 
 
 def check_groups(graph: ComputeGraph) -> None:
@@ -111,25 +139,24 @@ def check_groups(graph: ComputeGraph) -> None:
         raise VerifyError("a group is declared twice")
 
 
-def plain_nodes(node: Node) -> Iterator[Node]:
-    """The nodes whose ops have shape rules."""
-    yield from node.parts
-
-
 def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> None:
     """One node: operands above, types by the shape rule, group declared."""
     for value in node.inputs:
-        if defined.get(value.name) != value:
-            known = defined.get(value.name)
-            raise VerifyError(f"{value} is {known.type} above" if known else f"{value} is not defined above")
+        known = defined.get(value.name)
+        if known != value:
+            raise VerifyError(
+                f"{value} is not defined above"
+                if known is None
+                else f"{value} is {known.type} above, and read as {value.type}"
+            )
     if node.body:
         check_body(node)
-    elif node.op.name == "fused":
-        raise VerifyError("a fused node without a body")
-    for part in plain_nodes(node):
-        types = part.op.infer(part.attrs, *[v.type for v in part.inputs])
-        if types != tuple(v.type for v in part.outputs):
-            raise VerifyError(f"{part.op.name} gives {', '.join(map(str, types))}")
+    for part in node.parts:
+        types = part.op.types(part.attrs, [v.type for v in part.inputs])
+        stated = tuple(v.type for v in part.outputs)
+        if types != stated:
+            right, wrong = (", ".join(map(str, both)) for both in (types, stated))
+            raise VerifyError(f"{part.op.name} gives {right}, not {wrong}")
     for value in node.outputs:
         define(defined, value)
     if node.group:
@@ -142,13 +169,15 @@ def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> No
 def check_results(graph: ComputeGraph, defined: dict[str, Value]) -> None:
     """Outputs and updates are defined; a state is updated once, with its own type."""
     for value in graph.results():
-        if defined.get(value.name) != value:
-            raise VerifyError(f"{value} is returned, or updates a state, but is not defined")
+        known = defined.get(value.name)
+        if known != value:
+            verb = "not defined" if known is None else f"{known.type}, not {value.type}"
+            raise VerifyError(f"{value}, returned or the update of a state, is {verb}")
     states = {s.value.name: s.value for s in graph.states}
     updated = set[str]()
     for update in graph.updates:
         if states.get(update.state.name) != update.state:
-            raise VerifyError(f"update of {update.state}, which is no state")
+            raise VerifyError(f"{update.state} is updated, but is no state")
         if update.state.name in updated:
             raise VerifyError(f"{update.state} is updated twice")
         if update.new.type != update.state.type:

@@ -72,9 +72,8 @@ def without_names(old: Dump, new: Dump, names: tuple[str, str] = ("a", "b")) -> 
     """As `difference`, but the names of values, the graph's own, and origins do not count."""
     if old.graph.same_as(new.graph):
         return Difference((), (), (), (), ())
-    bare_old = Dump(without_origins(old.graph))
-    bare_new = Dump(without_origins(renamed_to(old.graph, new.graph)))
-    return difference(bare_old, replace(bare_new, graph=named_as(bare_new.graph, old.graph)), names)
+    theirs = replace(renamed_to(old.graph, new.graph), name=old.graph.name)
+    return difference(Dump(without_origins(old.graph)), Dump(without_origins(theirs)), names)
 
 
 def by_name(graph: ComputeGraph) -> dict[str, Node]:
@@ -94,62 +93,68 @@ def listing(old: str, new: str, names: tuple[str, str]) -> tuple[str, ...]:
     )
 
 
-def structure(graph: ComputeGraph) -> dict[str, int]:
+def structure(graph: ComputeGraph, keys: dict[Any, int]) -> dict[str, int]:
     """A number for every node, by its first result: equal for equal operations on equal operands.
 
-    Inputs and states are known by their names, everything else by how it is computed.
+    Inputs and states are known by their names, everything else by how it is computed. `keys` holds
+    the numbers given so far, to be shared between graphs.
     """
-    keys: dict[Any, int] = {}
-    known: dict[str, Any] = {value.name: ("given", value) for value in graph.given()}
+    known: dict[str, Any] = {value.name: value for value in graph.given()}
     found: dict[str, int] = {}
     for node in graph.nodes:
         operands = tuple(known[value.name] for value in node.inputs)
-        kinds = tuple(value.type for value in node.outputs)
-        parts = tuple((part.op.name, part.attrs) for part in node.parts)
-        key = keys.setdefault((parts, operands, kinds, node.group), hash((parts, operands, kinds, node.group)))
-        found[node.outputs[0].name] = key
-        known.update({value.name: (key, i) for i, value in enumerate(node.outputs)})
+        key = (operands, inner_structure(node), node.group)
+        number = keys.setdefault(key, len(keys))
+        found[node.outputs[0].name] = number
+        known.update({value.name: (number, i) for i, value in enumerate(node.outputs)})
     return found
+
+
+def inner_structure(node: Node) -> tuple[Any, ...]:
+    """What a node does to its operands, whatever they are called."""
+    number = {value.name: i for i, value in enumerate(node.inputs)}
+    parts = list[Any]()
+    for part in node.parts:
+        operands = tuple(number[value.name] for value in part.inputs)
+        parts.append((part.op.name, part.attrs, operands, tuple(v.type for v in part.outputs)))
+        number.update({value.name: len(number) + i for i, value in enumerate(part.outputs)})
+    return (*parts, tuple(number[value.name] for value in node.outputs))
 
 
 def renamed_nodes(old: ComputeGraph, new: ComputeGraph) -> dict[str, str]:
     """The names in `old` of nodes that `new` has too, and their names there."""
+    keys: dict[Any, int] = {}
     places = defaultdict[int, list[str]](list)
-    for name, key in structure(new).items():
+    for name, key in structure(new, keys).items():
         places[key].append(name)
     found: dict[str, str] = {}
-    for name, key in structure(old).items():
+    for name, key in structure(old, keys).items():
         if places[key]:
             found[name] = places[key].pop(0)
     return found
 
 
 def renamed_to(old: ComputeGraph, new: ComputeGraph) -> ComputeGraph:
-    """`new` with the results of every node that `old` has too under the names they have there."""
+    """`new` with what `old` has too under the names it has there: inputs, states, equal nodes."""
+    given, theirs = list(new.given()), list(old.given())
+    if [value.type for value in given] == [value.type for value in theirs]:
+        pairs = zip(given, theirs, strict=True)
+        new = renamed(new, {value.name: like.name for value, like in pairs})
     before, after = by_name(old), by_name(new)
     wanted: dict[str, str] = {}
     for old_name, new_name in renamed_nodes(old, new).items():
         outputs = zip(after[new_name].outputs, before[old_name].outputs, strict=True)
-        wanted |= {ours.name: theirs.name for ours, theirs in outputs}
-    taken = set(wanted.values())
-    clashing = {v.name for v in new.values()} & taken - set(wanted)
-    wanted |= {name: fresh(name, taken) for name in sorted(clashing)}
+        wanted |= {value.name: like.name for value, like in outputs}
     return renamed(new, wanted)
 
 
-def fresh(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet."""
-    while name in taken:
-        name += ".new"
-    taken.add(name)
-    return name
-
-
 def renamed(graph: ComputeGraph, names: dict[str, str]) -> ComputeGraph:
-    """The graph with values called as `names` says."""
+    """The graph with values called as `names` says; others that are called so step aside."""
+    taken = set(names.values())
 
     def value(v: Value) -> Value:
-        return replace(v, name=names.get(v.name, v.name))
+        aside = f"{v.name}.other" if v.name in taken else v.name
+        return replace(v, name=names.get(v.name, aside))
 
     def node(n: Node) -> Node:
         inputs, outputs = tuple(map(value, n.inputs)), tuple(map(value, n.outputs))
@@ -166,11 +171,6 @@ def renamed(graph: ComputeGraph, names: dict[str, str]) -> ComputeGraph:
         updates=tuple(Update(value(u.state), value(u.new)) for u in graph.updates),
         outputs=tuple(map(value, graph.outputs)),
     )
-
-
-def named_as(graph: ComputeGraph, other: ComputeGraph) -> ComputeGraph:
-    """The graph under the name of another."""
-    return replace(graph, name=other.name)
 
 
 def without_origins(graph: ComputeGraph) -> ComputeGraph:

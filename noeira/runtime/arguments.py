@@ -1,4 +1,6 @@
-"""Checks what a user passes in, and makes it what a program can read: one clear message for each mistake."""
+"""Checks what a user passes in, and makes it what a program can read: one clear message for each
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def as_array(name: str, given: Any) -> np.ndarray:
     if hasattr(given, "__dlpack__"):
         return np.from_dlpack(given)
     if isinstance(given, (list, tuple, int, float)):
-        raise DtypeError(f"{name} is a {type(given).__name__}, not an array: write np.asarray({name}, np.float32)")
+        raise DtypeError(
+            f"{name} is a {type(given).__name__}, not an array: write np.asarray({name}, np.float32)"
+        )
     raise DtypeError(f"{name} is a {type(given).__name__}, not an array")
 
 
@@ -45,7 +49,9 @@ def checked_rows(declared: Input, given: Any) -> np.ndarray:
     array = converted(name, as_array(name, given), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
         wanted = ", ".join(["N", *map(str, type.shape[1:])])
-        raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}{',' if len(type.shape) == 1 else ''})")
+        raise ShapeError(
+            f"{name} has shape {array.shape}, it must be ({wanted}{',' if len(type.shape) == 1 else ''})"
+        )
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
     return contiguous(in_range(declared, array), type.dtype)
@@ -59,9 +65,13 @@ def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     if dtype in ("i32", "i64"):
         if array.dtype.kind in "iu":
             return array
-        raise DtypeError(f"{name} is {array.dtype.name}; it must be integers: write {name}.astype(np.int32)")
+        raise DtypeError(
+            f"{name} is {array.dtype.name}; it must be integers: write {name}.astype(np.int32)"
+        )
     long = NAMES.get(dtype, dtype)
-    raise DtypeError(f"{name} is {array.dtype.name}; this program takes {long}: write {name}.astype(np.{long})")
+    raise DtypeError(
+        f"{name} is {array.dtype.name}; this program takes {long}: write {name}.astype(np.{long})"
+    )
 
 
 def in_range(declared: Input, array: np.ndarray) -> np.ndarray:

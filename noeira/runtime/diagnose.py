@@ -20,7 +20,9 @@ class Found(Exception):
 
 
 def not_finite(program: Program, entry: EntryPoint) -> NotFiniteError:
-    """The error for a step whose loss was not finite: names the first parameter, input or node that is not."""
+    """The error for a step whose loss was not finite: names the first parameter, input or node that
+    is not.
+    """
     step = int(program.store.arrays["step"])
     head = f"the loss of step {step + 1} is not finite"
     tail = "parameters, moments and counters are as they were before it"
@@ -32,8 +34,12 @@ def not_finite(program: Program, entry: EntryPoint) -> NotFiniteError:
         return NotFiniteError(f"{head}; {tail}")
     where = f"{node.op.name} of {node.origin.path}: {node.origin.type}"
     if node.origin.by == "resident":
-        return NotFiniteError(f"{head}: the data {node.outputs[0]} holds values that are not finite; {tail}")
-    return NotFiniteError(f"{head}: the first result that is not is {node.outputs[0]}, the {where}; {tail}")
+        return NotFiniteError(
+            f"{head}: the data {node.outputs[0]} holds values that are not finite; {tail}"
+        )
+    return NotFiniteError(
+        f"{head}: the first result that is not is {node.outputs[0]}, the {where}; {tail}"
+    )
 
 
 def not_all_finite(array: np.ndarray) -> bool:
@@ -44,7 +50,9 @@ def not_all_finite(array: np.ndarray) -> bool:
 
 
 def first_bad_node(entry: EntryPoint) -> Node | None:
-    """The first plain node of the step with a result that is not finite, on the arrays as they are now."""
+    """The first plain node of the step with a result that is not finite, on the arrays as they are
+    now.
+    """
     bad: list[Node] = []
 
     def watch(node: Node, results: tuple[Any, ...]) -> None:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dumper:
-    """Writes `folder/<graph>/00_trace.nir`, `01_vjp.nir`, …, `<graph>.plan`, and `folder/<program>.c`."""
+    """Writes `folder/<graph>/00_trace.nir`, `01_vjp.nir`, …, `<graph>.plan`, and
+    `folder/<program>.c`.
+    """
 
     folder: Path | None
     program: str

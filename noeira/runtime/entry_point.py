@@ -1,4 +1,6 @@
-"""One plan that can be called: its C function over a table of pointers, or the reference over the same arrays."""
+"""One plan that can be called: its C function over a table of pointers, or the reference over the
+same arrays.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ forked = False
 
 
 def note_fork() -> None:
-    """In a child process the thread pool of the parent does not exist: programs run on one thread there."""
+    """In a child process the thread pool of the parent does not exist: programs run on one thread
+    there.
+    """
     global forked
     forked = True
 
@@ -31,7 +35,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def thread_count() -> int:
-    """Threads of a parallel region: NOEIRA_THREADS, or the processors this process may run on; one after a fork."""
+    """Threads of a parallel region: NOEIRA_THREADS, or the processors this process may run on; one
+    after a fork.
+    """
     if forked:
         return 1
     chosen = config.THREADS.read()
@@ -103,7 +109,11 @@ class ReferenceEntry(EntryPoint):
 
     def given(self) -> dict[str, np.ndarray]:
         """Inputs and states by name."""
-        return {root.split(" ", 1)[1]: a for root, a in self.arrays.items() if not root.startswith("output ")}
+        return {
+            root.split(" ", 1)[1]: a
+            for root, a in self.arrays.items()
+            if not root.startswith("output ")
+        }
 
     def call(self) -> None:
         """One call: the new values of states are written when all are known."""

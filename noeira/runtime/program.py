@@ -36,7 +36,9 @@ BuildResident = Callable[[int, int], Unit]
 
 
 class Parameters(Mapping[str, Any]):
-    """The parameters by dotted path: `program.params["0.weight"]` is a NumPy view, written in place."""
+    """The parameters by dotted path: `program.params["0.weight"]` is a NumPy view, written in
+    place.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -126,8 +128,8 @@ class Program:
     def step(self, x: Any, y: Any) -> float:
         """One training step on a batch; gives the loss before the update.
 
-        x: (batch, …), several inputs as a tuple; y: the targets. A loss that is not finite leaves parameters,
-        moments and step counter as they were. Raises ShapeError or DtypeError.
+        x: (batch, …), several inputs as a tuple; y: the targets. A loss that is not finite leaves
+        parameters, moments and step counter as they were. Raises ShapeError or DtypeError.
         """
         entry = self.entry("step", "compile it with loss=… and optimizer=…")
         with self.store.lock:
@@ -136,7 +138,9 @@ class Program:
             return float(entry.output("loss"))
 
     def gradients(self, x: Any, y: Any) -> float:
-        """Loss and gradients of a batch, parameters unchanged; the gradients are then in `Param.grd`."""
+        """Loss and gradients of a batch, parameters unchanged; the gradients are then in
+        `Param.grd`.
+        """
         entry = self.entry("gradients", "compile it with loss=…")
         with self.store.lock:
             self.pass_in(entry, x, y)
@@ -147,7 +151,9 @@ class Program:
         """Check a batch and its targets and bind them to an entry."""
         given = (*(x if isinstance(x, tuple) else (x,)), y)
         if len(given) != len(entry.inputs):
-            raise ShapeError(f"{self.name} takes {len(entry.inputs) - 1} inputs, got {len(given) - 1}")
+            raise ShapeError(
+                f"{self.name} takes {len(entry.inputs) - 1} inputs, got {len(given) - 1}"
+            )
         rows = (
             f"this program was compiled for batch={self.batch}: compile(…, batch=N) for others; "
             f"forward and evaluation take any number"
@@ -169,12 +175,16 @@ class Program:
         rows = len(arrays[0])
         for declared, array in zip(entry.inputs.values(), arrays, strict=True):
             if len(array) != rows:
-                raise ShapeError(f"{declared.value.name} has {len(array)} rows, the first input {rows}")
+                raise ShapeError(
+                    f"{declared.value.name} has {len(array)} rows, the first input {rows}"
+                )
         with self.store.lock:
             results = self.in_chunks(entry, arrays, rows)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def in_chunks(self, entry: EntryPoint, arrays: Sequence[np.ndarray], rows: int) -> list[np.ndarray]:
+    def in_chunks(
+        self, entry: EntryPoint, arrays: Sequence[np.ndarray], rows: int
+    ) -> list[np.ndarray]:
         """Run an entry over all rows."""
         import numpy as np
 
@@ -201,18 +211,23 @@ class Program:
     ) -> None:
         """Keep a data set in memory for `steps`; with `evaluation`, a second one for `evaluate`.
 
-        x: (N, …), y: (N, …), N at least `batch`. The order of each epoch follows from the program's seed.
+        x: (N, …), y: (N, …), N at least `batch`. The order of each epoch follows from the program's
+        seed.
         """
         if self.closed:
             raise NoeiraError(f"the program {self.name} is closed")
         if not self.trains:
-            raise NoeiraError(f"{self.name} cannot be trained: compile it with loss=… and optimizer=…")
+            raise NoeiraError(
+                f"{self.name} cannot be trained: compile it with loss=… and optimizer=…"
+            )
         self.resident = ResidentData(self, x, y, evaluation, shuffle)
 
     def steps(self, n: int = 1) -> float:
-        """`n` training steps on the loaded data, the next batches in order; gives the mean loss of their samples.
+        """`n` training steps on the loaded data, the next batches in order; gives the mean loss of
+        their samples.
 
-        The smaller last batch of an epoch is a step too. Raises NotFiniteError at a loss that is not finite.
+        The smaller last batch of an epoch is a step too. Raises NotFiniteError at a loss that is
+        not finite.
         """
         return self.loaded().steps(n)
 
@@ -265,7 +280,9 @@ class Program:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<program {self.name} on {self.target}, batch {self.batch}: {', '.join(self.entries)}>"
+        return (
+            f"<program {self.name} on {self.target}, batch {self.batch}: {', '.join(self.entries)}>"
+        )
 
 
 def pad(part: np.ndarray, rows: int) -> np.ndarray:
@@ -275,5 +292,3 @@ def pad(part: np.ndarray, rows: int) -> np.ndarray:
     room = np.zeros((rows, *part.shape[1:]), part.dtype)
     room[: len(part)] = part
     return room
-
-

@@ -1,4 +1,6 @@
-"""Native stepping: batches are gathered from resident data by the program itself, in an order drawn for each epoch."""
+"""Native stepping: batches are gathered from resident data by the program itself, in an order drawn
+for each epoch.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +54,15 @@ class ResidentData:
         given = (*(x if isinstance(x, tuple) else (x,)), y)
         declared = self.program.inputs
         if len(given) != len(declared):
-            raise ShapeError(f"{self.program.name} takes {len(declared) - 1} inputs, got {len(given) - 1}")
+            raise ShapeError(
+                f"{self.program.name} takes {len(declared) - 1} inputs, got {len(given) - 1}"
+            )
         arrays = [checked_rows(d, a) for d, a in zip(declared, given, strict=True)]
         for d, array in zip(declared, arrays, strict=True):
             if len(array) != len(arrays[0]):
-                raise ShapeError(f"{d.value.name} has {len(array)} rows, the first input {len(arrays[0])}")
+                raise ShapeError(
+                    f"{d.value.name} has {len(array)} rows, the first input {len(arrays[0])}"
+                )
         return arrays
 
     def give(self, entry: EntryPoint, arrays: list[np.ndarray]) -> None:
@@ -118,7 +124,8 @@ class ResidentData:
         did = entry.run(count)
         self.seconds_a_step = max((time.perf_counter() - started) / did, 1e-7)
         if self.state("bad") >= 0:
-            # The step changed nothing, so the same batch comes next: the caller may change something and go on.
+            # The step changed nothing, so the same batch comes next: the caller may change
+            # something and go on.
             self.state("bad")[...] = -1
             raise not_finite(self.program, entry)
         self.done += did

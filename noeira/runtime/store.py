@@ -1,4 +1,6 @@
-"""The memory of one module instance: flat, aligned arrays that programs and people see the same bytes of."""
+"""The memory of one module instance: flat, aligned arrays that programs and people see the same
+bytes of.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Store:
             self.arrays[name] = aligned_zeros(type)
         found = self.arrays[name]
         if found.shape != type.shape or found.dtype != numpy_dtype(type.dtype):
-            raise ShapeError(f"state {name} is {found.dtype}{list(found.shape)} in this store, not {type}")
+            raise ShapeError(
+                f"state {name} is {found.dtype}{list(found.shape)} in this store, not {type}"
+            )
         return found
 
     def view(self, kind: str, name: str) -> np.ndarray:

@@ -28,10 +28,13 @@ def trace(
     dtype: str = "f32",
     entry: str = "forward",
 ) -> ComputeGraph:
-    """The forward graph of a type: from %x (%x0, %x1, …) and, with a loss or metrics, %target, to its outputs.
+    """The forward graph of a type: from %x (%x0, %x1, …) and, with a loss or metrics, %target, to
+    its outputs.
 
-    Returns the network's outputs; with a loss or metrics it returns their values, and not the outputs.
-    input: shapes of one sample, for axes that the type leaves open. Raises CompositionError or ShapeError.
+    Returns the network's outputs; with a loss or metrics it returns their values, and not the
+    outputs.
+    input: shapes of one sample, for axes that the type leaves open. Raises CompositionError or
+    ShapeError.
     """
     shapes = net.solve(*per_sample(net, input))
     builder = Builder(f"{graph_name(net)}.{entry}")
@@ -90,7 +93,9 @@ def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
 def declare_tensors(
     builder: Builder, net: type[Module], init: Initializer | type[Initializer], dtype: str
 ) -> dict[str, Value]:
-    """Declare the parameters, members of one flat state, and the states; gives them by their dotted paths."""
+    """Declare the parameters, members of one flat state, and the states; gives them by their dotted
+    paths.
+    """
     rule, infos = initializer(init), net.parameters()
     values: dict[str, Value] = {}
     if infos:

@@ -1,4 +1,6 @@
-"""Progress of training: a bar on a terminal, a line an epoch elsewhere; and Ctrl-C as a wish, not an accident."""
+"""Progress of training: a bar on a terminal, a line an epoch elsewhere; and Ctrl-C as a wish, not
+an accident.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Interrupts:
-    """While open, the first Ctrl-C only sets `wanted`; a second one raises KeyboardInterrupt at once."""
+    """While open, the first Ctrl-C only sets `wanted`; a second one raises KeyboardInterrupt at
+    once.
+    """
 
     def __init__(self) -> None:
         self.wanted = False
@@ -50,8 +54,13 @@ class Reporter:
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         if shown and sys.stdout.isatty():
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-            from rich.progress import TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
 
             columns = (
                 TextColumn("{task.description}"),
@@ -88,7 +97,9 @@ class Reporter:
             test += f"  test loss {epoch.test_loss:.4f}"
         if epoch.accuracy is not None:
             test += f"  accuracy {100 * epoch.accuracy:.2f} %"
-        self.say(f"epoch {number}/{self.epochs}  loss {epoch.loss:.4f}{test}  {epoch.seconds:.2f} s")
+        self.say(
+            f"epoch {number}/{self.epochs}  loss {epoch.loss:.4f}{test}  {epoch.seconds:.2f} s"
+        )
 
     def say(self, line: str) -> None:
         """One line."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Epoch:
     """One pass over the training data.
 
-    loss: mean over the samples, as they were met. test_loss, accuracy: over the test data afterwards, None without.
+    loss: mean over the samples, as they were met. test_loss, accuracy: over the test data
+    afterwards, None without.
     seconds: of training and evaluation together.
     """
 

@@ -18,8 +18,8 @@ from noeira.runtime.program import Program
 class Trainer:
     """Trains a network, given by type (new parameters) or by instance.
 
-    The program is compiled at the first `fit`, when the shapes of the data are known; it is then in `program`, and
-    the trained instance in `net`. Options as for `noeira.compile`.
+    The program is compiled at the first `fit`, when the shapes of the data are known; it is then in
+    `program`, and the trained instance in `net`. Options as for `noeira.compile`.
     """
 
     def __init__(
@@ -65,13 +65,16 @@ class Trainer:
     ) -> TrainResult:
         """Train for `epochs` passes; a further call goes on from where the last one stopped.
 
-        train, test: objects with `.x` (N, …) and `.y` (N, …), such as `MNIST().train`, or pairs (x, y).
-        Ctrl-C ends training after the current batch, within a second, and keeps what was learned.
-        Raises NotFiniteError at a loss that is not finite, DataError, ShapeError or DtypeError for data that do not fit.
+        train, test: objects with `.x` (N, …) and `.y` (N, …), such as `MNIST().train`, or pairs (x,
+        y). Ctrl-C ends training after the current batch, within a second, and keeps what was
+        learned. Raises NotFiniteError at a loss that is not finite, DataError, ShapeError or
+        DtypeError for data that do not fit.
         """
         if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
             raise ShapeError(f"epochs must be a whole number of at least 1, not {epochs!r}")
-        program = self.prepare(pair("train", train), None if test is None else pair("test", test), shuffle)
+        program = self.prepare(
+            pair("train", train), None if test is None else pair("test", test), shuffle
+        )
         done = list[Epoch]()
         data = program.loaded()
         with Interrupts() as interrupts, Reporter(epochs, data.batches, progress) as reporter:
@@ -135,7 +138,9 @@ def pair(name: str, data: Any) -> tuple[Any, Any]:
         return data.x, data.y
     if isinstance(data, (tuple, list)) and len(data) == 2:
         return data[0], data[1]
-    raise DataError(f"{name} must have .x and .y, such as MNIST().train, or be a pair (x, y), not {type(data).__name__}")
+    raise DataError(
+        f"{name} must have .x and .y, such as MNIST().train, or be a pair (x, y), not {type(data).__name__}"
+    )
 
 
 def input_shapes(x: Any) -> Any:

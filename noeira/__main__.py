@@ -1,0 +1,85 @@
+"""The command line: `noeira COMMAND …`, or `python -m noeira COMMAND …`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from noeira.commands import COMMANDS
+from noeira.errors import NoeiraError
+
+EPILOG = """\
+A network is named by its file or module: net.py:MLP, package.module:MLP.
+`noeira COMMAND --help` has the options and an example.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and give the exit code: 0, 1 (it failed, or found a difference) or 2 (wrong usage)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        args = parser_for(words).parse_args(words)
+        command = importlib.import_module(f"noeira.commands.{args.command}")
+        try:
+            code = command.run(args)
+            sys.stdout.flush()
+            return code
+        except NoeiraError as error:
+            if args.traceback:
+                raise
+            return failed(error)
+    except BrokenPipeError:
+        # Whoever read has read enough; what is still in the buffer must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 1
+
+
+def failed(error: NoeiraError) -> int:
+    """Print the message on stderr; 2 if the command line itself is wrong, else 1."""
+    from noeira.commands.terminal import paint
+    from noeira.commands.usage import UsageError
+
+    sys.stdout.flush()
+    print(f"{paint('noeira:', 'red', sys.stderr)} {error}", file=sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the command that is called is imported for its arguments."""
+    import noeira
+
+    top = argparse.ArgumentParser(
+        prog="noeira",
+        description="A deep-learning compiler you can read.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"noeira {noeira.__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    chosen = next((word for word in words if not word.startswith("-")), "")
+    for name, command in COMMANDS.items():
+        parser = commands.add_parser(
+            name,
+            help=command.help,
+            description=f"{command.help[0].upper()}{command.help[1:]}.",
+            epilog=f"example:\n  {command.example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == chosen:
+            importlib.import_module(f"noeira.commands.{name}").add_arguments(parser)
+            parser.add_argument(
+                "--traceback", action="store_true", help="show where an error was raised"
+            )
+    return top
+
+
+if __name__ == "__main__":
+    sys.exit(main())

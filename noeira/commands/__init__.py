@@ -1,0 +1,53 @@
+"""The commands of `noeira`: a module each, with `add_arguments(parser)` and `run(args) -> int`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """What the list of commands says of one: what it does, and how it is called."""
+
+    help: str
+    example: str
+
+
+# Every command is the module of its name here, imported when it is called.
+COMMANDS = {
+    "explain": Command(
+        "every launch of a training step: where it comes from, why, and what it costs",
+        "noeira explain net.py:MLP --batch 100 --optimizer adam:lr=0.001",
+    ),
+    "suggest": Command(
+        "the fused types a network could be written with, and what each would save",
+        "noeira suggest net.py:MLP",
+    ),
+    "summary": Command(
+        "parameters, FLOPs and memory of a network, without allocating it",
+        "noeira summary net.py:MLP --batch 100",
+    ),
+    "dump": Command(
+        "a stage of a compile as text, JSON or a picture: graph, plan or C",
+        "noeira dump net.py:MLP --stage fused",
+    ),
+    "kernels": Command(
+        "the distinct kernels of a step; of one of them its C or its assembly",
+        "noeira kernels net.py:MLP relu --asm",
+    ),
+    "run": Command(
+        "run a network, or a dumped stage, once and print the exact bits of its outputs",
+        "noeira run 01_vjp.nir --seed 0",
+    ),
+    "diff": Command(
+        "what differs between two graphs",
+        "noeira diff 00_trace.nir 01_vjp.nir",
+    ),
+    "doctor": Command(
+        "what this machine has of what noeira needs, and how to get the rest",
+        "noeira doctor",
+    ),
+    "cache": Command(
+        "what the cache of built programs holds, and emptying it",
+        "noeira cache show",
+    ),
+}

@@ -1,0 +1,120 @@
+"""`noeira dump`: a stage of a compile as text, JSON or a picture, or all of them as files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from noeira import compiler
+from noeira.commands.network import add_model, stages_from
+from noeira.commands.usage import UsageError
+from noeira.errors import NoeiraError
+from noeira.ir.text import Dump
+from noeira.report.drawing import dot, mermaid
+from noeira.report.stages import Stages
+from noeira.report.structure import dump_value, plan_value
+from noeira.runtime.dump import write
+
+STAGES = ("trace", "train", "fused", "plan", "c")
+FORMATS = ("text", "json", "dot", "mermaid")
+# The passes that end the training part, the last one there is counts.
+TRAINING = ("vjp", "update", "keep_gradients")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The network, the stage, and its form."""
+    add_model(parser)
+    stage = parser.add_mutually_exclusive_group()
+    stage.add_argument(
+        "--stage",
+        choices=STAGES,
+        default="fused",
+        help="trace: the network; train: with gradients and optimizer; fused: after the last pass; "
+        "plan: with memory; c: the source (default: fused)",
+    )
+    stage.add_argument("--after", metavar="PASS", help="the graph after that pass")
+    stage.add_argument(
+        "--all",
+        metavar="DIR",
+        type=Path,
+        help="write every stage into a folder, numbered, the source and the library too",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a stage, or write all."""
+    stages = stages_from(args)
+    if args.all is not None:
+        if args.format != "text":
+            raise UsageError("--all writes texts; --format goes with --stage or --after")
+        return write_all(stages, args.all, args.isa)
+    if args.after is None and args.stage in ("plan", "c"):
+        print(late_stage(stages, args.stage, args.format), end="")
+        return 0
+    dump = after(stages, args.after) if args.after else graph_stage(stages, args.stage)
+    print(formatted(dump, args.format), end="")
+    return 0
+
+
+def graph_stage(stages: Stages, stage: str) -> Dump:
+    """One of the stages that are graphs."""
+    if stage == "trace":
+        return stages.traced
+    if stage == "fused":
+        return stages.fused
+    training = [dump for name, dump in stages.dumps if name in TRAINING]
+    if not training:
+        raise UsageError("without a loss there is no training; --stage trace has the network")
+    return training[-1]
+
+
+def after(stages: Stages, name: str) -> Dump:
+    """The graph after a pass."""
+    found = dict(stages.dumps)
+    if name not in found:
+        raise UsageError(f"there is no pass {name!r} here; there are {', '.join(found)}")
+    return found[name]
+
+
+def formatted(dump: Dump, form: str) -> str:
+    """A graph in the wanted form."""
+    if form == "json":
+        return json.dumps(dump_value(dump), indent=1) + "\n"
+    if form == "text":
+        return str(dump)
+    return dot(dump.graph) if form == "dot" else mermaid(dump.graph)
+
+
+def late_stage(stages: Stages, stage: str, form: str) -> str:
+    """The plan or the source."""
+    if stage == "c":
+        if form != "text":
+            raise UsageError(f"the stage c is text; --format {form} is for graphs")
+        return stages.source.text
+    if form == "json":
+        return json.dumps(plan_value(stages.plan), indent=1) + "\n"
+    return str(stages.plan) if form == "text" else formatted(stages.fused, form)
+
+
+def write_all(stages: Stages, folder: Path, isa: str | None) -> int:
+    """Write `00_trace.nir`, …, `06_plan.plan`, `unit.c` and `unit.so`, and list them."""
+    texts = {f"{i:02}_{name}.nir": str(dump) for i, (name, dump) in enumerate(stages.dumps)}
+    texts[f"{len(texts):02}_plan.plan"] = str(stages.plan)
+    texts["unit.c"] = stages.source.text
+    try:
+        for name, text in texts.items():
+            write(folder / name, text)
+            print(folder / name)
+        builder = compiler.choose_target("cpu")
+        if builder is None or isa not in (None, builder.target.isa.name):
+            print("no unit.so: there is no compiler here for this source")
+            return 0
+        library = compiler.compile_source(stages.source, builder)
+        shutil.copyfile(library.path, folder / "unit.so")
+    except OSError as error:
+        raise NoeiraError(f"{folder} cannot be written: {error.strerror or error}") from None
+    print(folder / "unit.so")
+    return 0
