@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        args = parser_for(words).parse_args(words)
+        args = parsed(words)
         command = importlib.import_module(f"noeira.commands.{args.command}")
         try:
             code = command.run(args)
@@ -40,6 +40,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 1
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; argparse ends the process with 2 if they are wrong."""
+    parser = parser_for(words)
+    args, rest = parser.parse_known_args(words)
+    # Before Python 3.13, argparse takes an optional NAME only directly behind what comes before it.
+    if len(rest) == 1 and not rest[0].startswith("-") and vars(args).get("name", "") is None:
+        args.name = rest.pop()
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
 
 
 def failed(error: NoeiraError) -> int:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import platform
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -18,6 +16,7 @@ from noeira.codegen import c as c_target
 from noeira.codegen.c import CTarget
 from noeira.codegen.kernels import function_names, kernel_text
 from noeira.codegen.prelude import identifiers, prelude
+from noeira.codegen.source import Source
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.op import OPS, Draw, Op, Sample, op
@@ -25,6 +24,8 @@ from noeira.ir.ops.elementwise import Elementwise, Slope
 from noeira.ir.plan import Call, Choice
 from noeira.ir.scalar import is_const
 from noeira.ir.types import TensorType
+from noeira.runtime.build import build_library, load
+from noeira.runtime.cache import open_cache
 from noeira.runtime.toolchain import Compiler
 
 # Small enough that every sample is shared by threads and taken in all its stages.
@@ -40,15 +41,17 @@ CANARY = 64
 
 
 def every_op() -> tuple[Op, ...]:
-    """Every op there is, and the first slopes of the element-wise ones."""
+    """Every op there is but `fused`, and the first and second slopes of the element-wise ones."""
     op("add")
     plain = [rule for rule in OPS.values() if not isinstance(rule, Slope) and rule.name != "fused"]
-    slopes = [slope for rule in plain if isinstance(rule, Elementwise) for slope in slopes_of(rule)]
-    return (*plain, *slopes)
+    first = [slope for rule in plain for slope in slopes_of(rule)]
+    return (*plain, *first, *(slope for rule in first for slope in slopes_of(rule)))
 
 
-def slopes_of(rule: Elementwise) -> Iterator[Op]:
-    """The slopes that vjp would emit."""
+def slopes_of(rule: Op) -> Iterator[Op]:
+    """The slopes that vjp would emit; none of an op that is not element-wise."""
+    if not isinstance(rule, Elementwise):
+        return
     for index in range(len(rule.operands)):
         slope = rule.slope(rule.Attrs(), index)
         if not is_const(slope, 0) and not is_const(slope, 1):
@@ -184,12 +187,10 @@ class Kernels:
         body = "\n".join(kernels)
         return "\n".join([prelude(self.target.isa, identifiers(body)), body, *entries])
 
-    def built(self, compiler: Compiler, folder: Path, name: str) -> Library:
-        """The unit as a shared library."""
-        source, library = folder / f"{name}.c", folder / f"{name}.so"
-        source.write_text(self.text, encoding="utf-8")
-        subprocess.run(compiler.build_command(str(source), str(library)), check=True)
-        return Library(self, ctypes.CDLL(str(library)))
+    def built(self, compiler: Compiler) -> Library:
+        """The unit as a shared library, which other processes of the test session share."""
+        source = Source("c", "sweep", self.text, "")
+        return Library(self, load(build_library(source, compiler, open_cache())))
 
 
 @dataclass(frozen=True)

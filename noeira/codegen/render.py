@@ -49,14 +49,24 @@ class CallView:
 
 
 @dataclass(frozen=True)
+class Root:
+    """Memory that the caller passes in: its name in the plan and in C, and its place in the table.
+    """
+
+    name: str
+    c_name: str
+    index: int
+
+
+@dataclass(frozen=True)
 class EntryView:
     """The exported function of a plan."""
 
     symbol: str
     plan: Plan
-    table: tuple[str, ...]
+    roots: tuple[Root, ...]
     calls: tuple[CallView, ...]
-    bad: int | None
+    bad: str | None
 
 
 @dataclass(frozen=True)
@@ -116,32 +126,38 @@ def entry_view(
     plan: Plan, symbols: dict[int, str], literals: dict[str, str], target: CTarget
 ) -> EntryView:
     """The exported function of a plan."""
-    table = io_names(plan)
-    slots = {name: index for index, name in enumerate(table)}
+    roots = [Root(name, c_name(name), index) for index, name in enumerate(io_names(plan))]
+    names = {root.name: root.c_name for root in roots} | {ARENA: ARENA}
 
     def address(value: Value, written: bool) -> str:
         place = plan.place[value.name]
         ctype = target.ctype(value.type.dtype)
-        const = "" if written else "const "
         if place.kind == LITERAL:
-            symbol = literals.setdefault(f"{ctype} {place.owner}", f"literal_{len(literals)}")
-            return symbol
-        root = "arena" if place.kind == ARENA else f"(char *)io[{slots[place.root]}]"
-        return f"({const}{ctype} *)({root} + {place.offset})"
+            return literals.setdefault(f"{ctype} {place.owner}", f"literal_{len(literals)}")
+        const = "" if written else "const "
+        return f"({const}{ctype} *)({names[place.root]} + {place.offset})"
 
     calls = tuple(
         CallView(
-            f"{', '.join(map(str, call.node.outputs))}",
+            ", ".join(map(str, call.node.outputs)),
             function_names(call, symbols[id(call)]),
             (
-                f"arena + {call.workspace}" if call.choice.workspace else "NULL",
+                f"{ARENA} + {call.workspace}" if call.choice.workspace else "NULL",
                 *(address(v, False) for v in call.node.inputs),
                 *(address(v, True) for v in call.node.outputs),
             ),
         )
         for call in plan.calls
     )
-    return EntryView(entry_symbol(plan.name), plan, table, calls, slots.get(f"{STATE} bad"))
+    bad = names.get(f"{STATE} bad")
+    words = {word for call in calls for text in call.arguments for word in re.findall(r"\w+", text)}
+    used = tuple(root for root in roots if root.c_name in words or root.c_name == bad)
+    return EntryView(entry_symbol(plan.name), plan, used, calls, bad)
+
+
+def c_name(root: str) -> str:
+    """`state_params` for the root `state params`."""
+    return re.sub(r"\W", "_", root)
 
 
 def plan_strings(plans: Sequence[Plan]) -> list[str]:

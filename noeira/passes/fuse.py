@@ -16,6 +16,7 @@ declared. Nodes of different groups, or of none, are never joined.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -24,17 +25,19 @@ from noeira.ir.forms import refusal
 from noeira.ir.fused import close
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
 from noeira.passes.base import Pass, same_nodes
-from noeira.passes.order import topological
+from noeira.passes.order import ordered_and_stuck, topological
+
+Body = tuple[Node, ...]
 
 
 class Positions:
-    """Where each value is made and read, to see whether a path leaves a set of nodes and comes back."""
+    """Where each node stands, to see whether a path leaves a set of nodes and comes back."""
 
     def __init__(self, graph: ComputeGraph) -> None:
         self.nodes = graph.nodes
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
 
-    def path_returns(self, body: tuple[Node, ...]) -> bool:
+    def path_returns(self, body: Body) -> bool:
         """Whether joining the nodes would make a cycle: only nodes between the first and the last can tell."""
         inside = {id(n) for n in body}
         made = {v.name for n in body for v in n.outputs}
@@ -61,54 +64,17 @@ class Fuse(Pass):
             if node.group and node.op.launches:
                 groups[node.group].append(node)
         positions = Positions(graph)
-        home: dict[int, int] = {}
-        kernels = list[tuple[Node, ...]]()
-        for stamp, members in groups.items():
-            for body in self.kernels(graph, stamp, tuple(members), positions):
-                if len(body) > 1:
-                    home |= {id(n): len(kernels) for n in body}
-                    kernels.append(body)
-        return replace(graph, nodes=tuple(topological(self.replaced(graph, kernels, home))))
-
-    def kernels(
-        self, graph: ComputeGraph, stamp: str, members: tuple[Node, ...], positions: Positions
-    ) -> list[tuple[Node, ...]]:
-        """The bodies that a group's nodes are joined into."""
-        if stamp.endswith((ADJOINT, RECOMPUTED)):
-            return cover(members, positions)
-        reason = refusal(members)
-        if not reason and positions.path_returns(members):
-            reason = "a value leaves it and comes back"
-        if reason:
-            group = graph.group_of(stamp)
-            raise FusionError(f"{group.type} at {group.path} cannot be one kernel: {reason}")
-        return [members]
-
-    def replaced(
-        self, graph: ComputeGraph, kernels: list[tuple[Node, ...]], home: dict[int, int]
-    ) -> list[Node]:
-        """The nodes with each body's last member replaced by the fused node, the others dropped."""
-        readers = defaultdict[str, set[int]](set)
-        for node in graph.nodes:
-            for value in node.inputs:
-                readers[value.name].add(home.get(id(node), -1 - id(node)))
-        results = {v.name for v in graph.results()}
-        found = list[Node]()
-        for node in graph.nodes:
-            number = home.get(id(node))
-            if number is None:
-                found.append(node)
-            elif node is kernels[number][-1]:
-                body = kernels[number]
-                outside = {
-                    v.name
-                    for part in body
-                    for v in part.outputs
-                    if v.name in results or readers[v.name] - {number}
-                }
-                group = graph.group_of(body[0].group)
-                found.append(close(body, outside, Origin(group.path, group.type, body[0].origin.by)))
-        return found
+        bodies = [
+            body
+            for stamp, members in groups.items()
+            for body in bodies_of(graph, stamp, tuple(members), positions)
+        ]
+        while True:
+            ordered, stuck = ordered_and_stuck(joined(graph, bodies))
+            if not stuck:
+                return replace(graph, nodes=tuple(ordered))
+            opened = {id(part) for node in loosened(graph, stuck) for part in node.body}
+            bodies = [body for body in bodies if id(body[0]) not in opened]
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         return inline(graph)
@@ -119,23 +85,93 @@ class Fuse(Pass):
             raise VerifyError("fuse changed more than it joined")
 
 
-def cover(members: tuple[Node, ...], positions: Positions) -> list[tuple[Node, ...]]:
+def bodies_of(
+    graph: ComputeGraph, stamp: str, members: Body, positions: Positions
+) -> list[Body]:
+    """The kernels of several nodes that a group's nodes are joined into. Raises FusionError."""
+    if stamp.endswith((ADJOINT, RECOMPUTED)):
+        return [body for body in cover(members, positions) if len(body) > 1]
+    reason = refusal(members)
+    if not reason and positions.path_returns(members):
+        reason = "a value leaves it and comes back"
+    if reason:
+        group = graph.group_of(stamp)
+        raise FusionError(f"{group.type} at {group.path} cannot be one kernel: {reason}")
+    return [members] if len(members) > 1 else []
+
+
+def cover(members: Body, positions: Positions) -> list[Body]:
     """In order, each node joins the first kernel that it reads from and still fits, else opens its own."""
-    kernels = list[tuple[Node, ...]]()
+    kernels = list[Body]()
+    home: dict[str, int] = {}
     for node in members:
-        for number, body in enumerate(kernels):
-            made = {v.name for part in body for v in part.outputs}
-            grown = (*body, node)
-            if (
-                any(v.name in made for v in node.inputs)
-                and not refusal(grown)
-                and not positions.path_returns(grown)
-            ):
+        for number in sorted({home[v.name] for v in node.inputs if v.name in home}):
+            grown = (*kernels[number], node)
+            if not refusal(grown) and not positions.path_returns(grown):
                 kernels[number] = grown
                 break
         else:
+            number = len(kernels)
             kernels.append((node,))
+        home |= {v.name: number for v in node.outputs}
     return kernels
+
+
+def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:
+    """The nodes with each body's last member replaced by the fused node, the others dropped."""
+    home = {id(node): number for number, body in enumerate(bodies) for node in body}
+    outside = read_outside(graph, home)
+    found = list[Node]()
+    for node in graph.nodes:
+        number = home.get(id(node))
+        if number is None:
+            found.append(node)
+        elif node is bodies[number][-1]:
+            body = bodies[number]
+            group = graph.group_of(body[0].group)
+            fused = close(body, outside, Origin(group.path, group.type, body[0].origin.by))
+            if not fused.outputs:
+                raise VerifyError(f"fuse: nothing reads what {group.type} at {group.path} gives: run dce before")
+            found.append(fused)
+    return found
+
+
+def read_outside(graph: ComputeGraph, home: dict[int, int]) -> set[str]:
+    """The values that the results need, or a node in another kernel than the one that makes them."""
+    maker = {v.name: home.get(id(node)) for node in graph.nodes for v in node.outputs}
+    found = {v.name for v in graph.results()}
+    for node in graph.nodes:
+        reader = home.get(id(node))
+        found |= {v.name for v in node.inputs if reader is None or maker.get(v.name) != reader}
+    return found
+
+
+def loosened(graph: ComputeGraph, stuck: Sequence[Node]) -> list[Node]:
+    """Of kernels that wait for each other, each fine by itself, the ones to open: the last covered one of each ring.
+
+    Raises FusionError if fused types ask for all the kernels of a ring.
+    """
+    import networkx
+
+    maker = {v.name: node for node in stuck for v in node.outputs}
+    reads = networkx.DiGraph(
+        (maker[v.name].outputs[0].name, node.outputs[0].name)
+        for node in stuck
+        for v in node.inputs
+        if v.name in maker
+    )
+    found = list[Node]()
+    for ring in networkx.strongly_connected_components(reads):
+        kernels = [node for node in stuck if node.body and node.outputs[0].name in ring]
+        covered = [node for node in kernels if node.group.endswith((ADJOINT, RECOMPUTED))]
+        if len(ring) > 1 and covered:
+            found.append(covered[-1])
+        elif len(ring) > 1:
+            names = [f"{g.type} at {g.path}" for g in (graph.group_of(n.group) for n in kernels)]
+            raise FusionError(
+                f"{' and '.join(names)} cannot be one kernel each: they wait for each other's values"
+            )
+    return found
 
 
 def inline(graph: ComputeGraph) -> ComputeGraph:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph, Node, Value
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choose, Place, Plan
-
-ALIGNMENT = 64
+from noeira.passes.first_fit import Span, first_fit
+from noeira.passes.views import readers, reshaped, writers
 
 
 def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
@@ -48,34 +48,6 @@ def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
         for i, (node, choice) in enumerate(zip(launching, choices, strict=True))
     )
     return Plan(graph, target, calls, planner.places(lives, offsets), size)
-
-
-@dataclass(frozen=True)
-class Span:
-    """Memory that is needed from one call to another."""
-
-    name: str
-    root: str
-    size: int
-    first: int
-    last: int
-
-
-def first_fit(spans: list[Span]) -> tuple[dict[str, int], int]:
-    """An offset for each span so that no two that live at the same time overlap, and the bytes needed in all."""
-    placed = list[tuple[int, int, int, int]]()
-    offsets: dict[str, int] = {}
-    for span in sorted(spans, key=lambda s: (-s.size, s.first, s.name)):
-        size = -(-span.size // ALIGNMENT) * ALIGNMENT
-        busy = sorted((p[0], p[1]) for p in placed if p[2] <= span.last and span.first <= p[3])
-        offset = 0
-        for low, high in busy:
-            if offset + size <= low:
-                break
-            offset = max(offset, high)
-        placed.append((offset, offset + size, span.first, span.last))
-        offsets[span.name] = offset
-    return offsets, max((high for _, high, _, _ in placed), default=0)
 
 
 @dataclass
@@ -105,21 +77,24 @@ class Planner:
 
     def root_updates(self) -> None:
         """What updates a state takes over its memory."""
-        position = {id(node): i for i, node in enumerate(self.graph.nodes)}
-        last_read: dict[str, int] = {}
-        for i, node in enumerate(self.graph.nodes):
-            last_read.update({v.name: i for v in node.inputs})
+        bases, writing = reshaped(self.graph), writers(self.graph)
+        reading = readers(self.graph, bases)
         for update in self.graph.updates:
             old, new = update.state, update.new
             maker = self.makers.get(new.name)
             if maker is None or new.name in self.roots:
                 raise VerifyError(f"{old} cannot take {new}, which has a place already: copy it")
-            names = [old.name, *(m.name for m in self.graph.state(old.name).members)]
-            if any(last_read.get(name, -1) > position[id(maker)] for name in names):
+            if not maker.op.launches and maker.op.name != "pack":
+                raise VerifyError(f"{old} cannot take {new}, which lies in other memory: copy it")
+            names = {old.name, *(m.name for m in self.graph.state(old.name).members)}
+            first = min(writing[new.name], default=len(self.graph.nodes))
+            if any(reader > first for name in names for reader in reading.get(name, ())):
                 raise VerifyError(f"{old} is read after {new} has taken its place: copy it before")
-            source = maker.op.aliases.get(maker.outputs.index(new))
-            if old in maker.inputs and (source is None or maker.inputs[source] != old):
-                raise VerifyError(f"{maker.op.name} cannot update {old} in place")
+            # The operand whose memory the result may take over is the only one that may lie in it.
+            allowed = maker.op.aliases.get(maker.outputs.index(new))
+            for position, value in enumerate(self.graph.nodes[first].inputs if maker.op.launches else ()):
+                if bases.get(value.name, value.name) in names and (position != allowed or value != old):
+                    raise VerifyError(f"{maker.op.name} cannot update {old} in place: copy {value} before")
             self.roots[new.name] = (f"{STATE} {old.name}", 0)
 
     def root_outputs(self) -> None:

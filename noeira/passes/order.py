@@ -15,6 +15,16 @@ def topological(nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()) ->
 
     after: further pairs (i, j), node i must come after node j. Raises VerifyError if there is no such order.
     """
+    ordered, stuck = ordered_and_stuck(nodes, after)
+    if stuck:
+        raise VerifyError(f"{stuck[0].outputs[0]} waits for itself: no order of the nodes exists")
+    return ordered
+
+
+def ordered_and_stuck(
+    nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()
+) -> tuple[list[Node], list[Node]]:
+    """As `topological`, and the nodes that wait for themselves, or for nodes that do."""
     maker = {v.name: index for index, node in enumerate(nodes) for v in node.outputs}
     readers, waiting = defaultdict[int, list[int]](list), [0] * len(nodes)
     pairs = [(i, maker[v.name]) for i, n in enumerate(nodes) for v in n.inputs if v.name in maker]
@@ -22,7 +32,6 @@ def topological(nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()) ->
         readers[before].append(index)
         waiting[index] += 1
     free = [index for index, count in enumerate(waiting) if count == 0]
-    heapq.heapify(free)
     ordered = list[Node]()
     while free:
         index = heapq.heappop(free)
@@ -31,7 +40,4 @@ def topological(nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()) ->
             waiting[reader] -= 1
             if waiting[reader] == 0:
                 heapq.heappush(free, reader)
-    if len(ordered) < len(nodes):
-        stuck = next(node for index, node in enumerate(nodes) if waiting[index])
-        raise VerifyError(f"{stuck.outputs[0]} waits for itself: no order of the nodes exists")
-    return ordered
+    return ordered, [node for index, node in enumerate(nodes) if waiting[index]]

@@ -8,7 +8,6 @@ A node that updates a state takes over its memory, so it runs after every other 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph
 from noeira.passes.base import Pass, same_nodes
 from noeira.passes.order import topological
+from noeira.passes.views import readers, reshaped, writers
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,15 @@ class Schedule(Pass):
     name: ClassVar[str] = "schedule"
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
-        readers, maker = defaultdict[str, list[int]](list), dict[str, int]()
-        for index, node in enumerate(graph.nodes):
-            for value in node.inputs:
-                readers[value.name].append(index)
-            maker |= {v.name: index for v in node.outputs}
-        after = list[tuple[int, int]]()
-        for update in graph.updates:
-            writer = maker.get(update.new.name)
-            if writer is None:
-                continue
-            members = graph.state(update.state.name).members
-            for old in (update.state, *members):
-                after += [(writer, reader) for reader in readers[old.name] if reader != writer]
+        reading, writing = readers(graph, reshaped(graph)), writers(graph)
+        after = [
+            (writer, reader)
+            for update in graph.updates
+            for old in (update.state, *graph.state(update.state.name).members)
+            for reader in reading.get(old.name, ())
+            for writer in writing.get(update.new.name, ())
+            if reader != writer
+        ]
         return replace(graph, nodes=tuple(topological(graph.nodes, after)))
 
     def check(self, before: ComputeGraph, after: ComputeGraph) -> None:

@@ -45,13 +45,15 @@ def check_classes(name: str, z: TensorType, target: TensorType) -> None:
 
 
 def log_sum_exp(z: np.ndarray) -> np.ndarray:
-    """log Σ exp over the last axis, shifted by the maximum."""
+    """log Σ exp over the last axis, shifted by the maximum.
+
+    A row with a NaN, with +∞ or of nothing but -∞ gives NaN, as PyTorch's `log_softmax` does.
+    """
     import numpy as np
 
     with np.errstate(all="ignore"):
         high = z.max(-1, keepdims=True)
-        shift = np.where(np.isfinite(high), high, z.dtype.type(0))
-        return (np.log(np.exp(z - shift).sum(-1, keepdims=True)) + shift)[..., 0]
+        return (np.log(np.exp(z - high).sum(-1, keepdims=True)) + high)[..., 0]
 
 
 def smoothed(target: np.ndarray, z: np.ndarray, smoothing: float) -> np.ndarray:

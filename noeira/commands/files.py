@@ -1,0 +1,134 @@
+"""Files of every stage, read back: what `noeira dump` wrote, perhaps edited since. Damage is one line of message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from noeira import compiler
+from noeira.commands.check import check_plan
+from noeira.errors import NoeiraError, ParseError, VerifyError
+from noeira.ir.graph import ComputeGraph
+from noeira.ir.plan import VERSION as PLAN_VERSION
+from noeira.ir.plan import Plan, parse_plan
+from noeira.ir.random import Distribution
+from noeira.ir.text import Dump, parse_dump
+from noeira.ir.verify import verify
+from noeira.passes.pipeline import resume
+
+T = TypeVar("T")
+
+PLANS_SYMBOL = "noeira_plans"
+# The definition of the plans in a unit, and one of its lines.
+PLANS = re.compile(rf"const char {PLANS_SYMBOL}\[\] =\n((?:\s*\"(?:[^\"\\\n]|\\.)*\"\s*)+);")
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+ESCAPES = {"n": "\n"}
+# The offending line is shown up to here.
+SHOWN = 80
+
+
+def read_text(path: str) -> str:
+    """The text of a file. Raises NoeiraError if there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParseError(f"{path}, line 1: expected text, got bytes that are no UTF-8") from None
+    except OSError as error:
+        raise NoeiraError(f"{path} cannot be read: {error.strerror or error}{near(path)}") from None
+
+
+def near(path: str) -> str:
+    """The files like it in its folder."""
+    folder = Path(path).parent
+    found = sorted(folder.glob(f"*{Path(path).suffix}")) if folder.is_dir() else []
+    names = ", ".join(file.name for file in found[:8] if file.is_file())
+    return f"; {folder} has {names}" if names else ""
+
+
+@contextmanager
+def one_line(path: str, text: str) -> Iterator[None]:
+    """What is wrong with a file becomes one line: the file, the line in it, and what was expected."""
+    try:
+        yield
+    except ParseError as error:
+        first, *shown = str(error).splitlines()
+        last = max(len(text.splitlines()), 1)
+        where = first if first.startswith("line ") else f"line {last}: {first}"
+        quoted = f"   in: {shown[0].strip()[:SHOWN]}" if shown else ""
+        raise ParseError(f"{path}, {where}{quoted}") from error
+    except VerifyError as error:
+        raise VerifyError(f"{path}: {error}") from error
+
+
+def read_with(path: str, parse: Callable[[str], T]) -> T:
+    """What `parse` makes of a file."""
+    text = read_text(path)
+    with one_line(path, text):
+        return parse(text)
+
+
+def read_dump(path: str) -> Dump:
+    """A graph from a `.nir` file, or the one of a `.plan`, verified."""
+    if path.endswith(".plan"):
+        return Dump(read_plan(path).graph)
+    return read_with(path, dump_from)
+
+
+def dump_from(text: str) -> Dump:
+    """A graph whose passes exist and whose initial values can be drawn."""
+    dump = parse_dump(text)
+    resume(dump)
+    check_initials(dump.graph, text)
+    verify(dump.graph)
+    return dump
+
+
+def read_plan(path: str) -> Plan:
+    """A plan, verified: no place lies outside its memory."""
+    return read_with(path, plan_from)
+
+
+def plan_from(text: str) -> Plan:
+    """A plan that can be run."""
+    plan = parse_plan(text)
+    check_initials(plan.graph, text)
+    verify(plan.graph)
+    return check_plan(plan)
+
+
+def check_initials(graph: ComputeGraph, text: str) -> None:
+    """Raises ParseError, with the line, for an initial value that is no distribution."""
+    for initial in (initial for state in graph.states for initial in state.initial):
+        try:
+            Distribution.parse(initial)
+        except ParseError as error:
+            lines = enumerate(text.splitlines(), 1)
+            number = next((n for n, line in lines if line.rstrip().endswith(f"= {initial}")), 1)
+            raise ParseError(f"line {number}: {error}") from None
+
+
+def plans_in_source(path: str, text: str) -> list[Plan]:
+    """The plans that a unit of C carries. Raises ParseError if it has none."""
+    found = PLANS.search(text)
+    if found is None:
+        last = max(len(text.splitlines()), 1)
+        expected = f"expected the plans of a unit, const char {PLANS_SYMBOL}[] = …"
+        raise ParseError(f"{path}, line {last}: {expected}")
+    lines = (match[1] for match in STRING.finditer(found[1]))
+    unescaped = (re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), line) for line in lines)
+    return plans_in_text(f"{path}: {PLANS_SYMBOL}", "".join(unescaped))
+
+
+def plans_in_text(path: str, text: str) -> list[Plan]:
+    """The plans of a unit, from their text."""
+    if not text.startswith(PLAN_VERSION):
+        raise ParseError(f"{path}, line 1: expected {PLAN_VERSION!r}, got {text[:SHOWN]!r}")
+    with one_line(path, text):
+        plans = compiler.split_plans(text)
+        for plan in plans:
+            verify(plan.graph)
+            check_plan(plan)
+        return plans

@@ -1,0 +1,191 @@
+"""`noeira run`: goes on from any dumped stage, or from a network, and runs it once."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import struct
+from pathlib import Path
+
+from noeira import compiler
+from noeira.codegen.c import CTarget
+from noeira.codegen.source import Source
+from noeira.codegen.target import ISAS
+from noeira.commands.files import (
+    PLANS_SYMBOL,
+    plans_in_source,
+    plans_in_text,
+    read_dump,
+    read_plan,
+    read_text,
+)
+from noeira.commands.network import add_options, stages_from
+from noeira.commands.usage import UsageError
+from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
+from noeira.compiler import Builder
+from noeira.errors import NoeiraError
+from noeira.ir.plan import Plan
+from noeira.ir.text import Dump
+from noeira.passes.memory import make_plan
+from noeira.passes.pipeline import resume
+from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
+
+SUFFIXES = (".nir", ".plan", ".c", ".so")
+# What the vector unit of a machine can run beside its own.
+ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file or network, and its values."""
+    parser.add_argument(
+        "file", metavar="FILE", help="x.nir, x.plan, x.c, x.so as dumped, or a network path.py:Name"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="weights and inputs are drawn from it (default: 0)"
+    )
+    parser.add_argument("--weights", metavar="W.npz", help="parameters and states by name")
+    parser.add_argument("--inputs", metavar="I.npz", help="inputs by name: x, target")
+    parser.add_argument(
+        "--save", metavar="OUT.npz", help="write outputs and updated parameters to a file"
+    )
+    parser.add_argument(
+        "--target",
+        choices=compiler.TARGETS,
+        default="cpu",
+        help="cpu, or reference: the graph by NumPy (default: cpu)",
+    )
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run once and print the outputs."""
+    entry = loaded(args)
+    bind_states(entry, args.seed, args.weights)
+    bind_inputs(entry, args.seed, args.inputs)
+    entry.run()
+    for line in output_lines(entry):
+        print(line)
+    if args.save is not None:
+        save(args.save, results(entry))
+    return 0
+
+
+def loaded(args: argparse.Namespace) -> EntryPoint:
+    """The entry that a file or network gives."""
+    path: str = args.file
+    suffix = Path(path).suffix
+    if suffix in (".c", ".so") and args.target == "reference":
+        raise UsageError(f"{path} is C; --target reference runs graphs: a .nir, a .plan, a network")
+    if suffix == ".nir":
+        return from_dump(read_dump(path), args.target)
+    if suffix == ".plan":
+        return from_plan(read_plan(path), path, args.target)
+    if suffix == ".c":
+        return from_source(path, args.entry)
+    if suffix == ".so":
+        return from_library(path, args.entry)
+    if ":" not in path:
+        kinds = ", ".join(SUFFIXES)
+        raise UsageError(f"{path}: expected a file {kinds}, or a network such as net.py:MLP")
+    args.model = path
+    return from_dump(stages_from(args).traced, args.target)
+
+
+def from_dump(dump: Dump, target: str) -> EntryPoint:
+    """A graph, after the passes that are still to do."""
+    done = resume(dump)(dump)
+    builder = compiler.choose_target(target)
+    if builder is None:
+        return ReferenceEntry(done.graph)
+    plan = make_plan(done.graph, builder.target.choose, builder.target.name)
+    return compiled(plan, builder.target, builder)
+
+
+def from_plan(plan: Plan, path: str, target: str) -> EntryPoint:
+    """A plan as it stands."""
+    builder = compiler.choose_target(target)
+    if builder is None:
+        return ReferenceEntry(plan.graph)
+    return compiled(plan, target_of(plan, path, builder), builder)
+
+
+def compiled(plan: Plan, target: CTarget, builder: Builder) -> EntryPoint:
+    """A plan, rendered and built."""
+    from noeira.runtime.build import load
+
+    source = compiler.render_plans(plan.name.partition(".")[0], [plan], target)
+    return CompiledEntry(plan, load(compiler.compile_source(source, builder)))
+
+
+def from_source(path: str, entry: str) -> EntryPoint:
+    """A unit of C as it stands."""
+    from noeira.runtime.build import build_library, load
+    from noeira.runtime.cache import open_cache
+    from noeira.runtime.toolchain import require_compiler
+
+    text = read_text(path)
+    plans = plans_in_source(path, text)
+    plan = chosen(plans, path, entry)
+    cache = open_cache()
+    compiler_found = require_compiler(cache)
+    target = target_of(plan, path, Builder(CTarget(compiler_found.isa), compiler_found, cache))
+    first = text.partition("\n")[0]
+    name = first.removeprefix("// noeira: ").partition(" for ")[0]
+    if text != compiler.render_plans(name, plans, target).text:
+        print(f"running {path} as it stands (edited)")
+    source = Source("c", name, text, "".join(map(str, plans)))
+    return CompiledEntry(plan, load(build_library(source, compiler_found, cache)))
+
+
+def from_library(path: str, entry: str) -> EntryPoint:
+    """A built unit."""
+    check_whole(path)
+    try:
+        library = ctypes.CDLL(str(Path(path).absolute()))
+        start = ctypes.addressof(ctypes.c_char.in_dll(library, PLANS_SYMBOL))
+    except OSError as error:
+        raise NoeiraError(f"{path} cannot be loaded: {error}") from None
+    except ValueError:
+        raise NoeiraError(f"{path} has no {PLANS_SYMBOL}: it is no unit that noeira built") from None
+    text = ctypes.string_at(start).decode()
+    return CompiledEntry(chosen(plans_in_text(path, text), path, entry), library)
+
+
+def check_whole(path: str) -> None:
+    """Raises NoeiraError unless the file is there and, if it is ELF, complete: loading a part can crash."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise NoeiraError(f"{path} cannot be read: {error.strerror or error}") from None
+    if data[:5] != b"\x7fELF\x02":
+        return
+    # ELF-64: the table of sections (its place at 40, the size of a row at 58, their number at 60)
+    # comes last.
+    if len(data) >= 64:
+        (table,) = struct.unpack_from("<Q", data, 40)
+        size, count = struct.unpack_from("<HH", data, 58)
+        if table + size * count <= len(data):
+            return
+    raise NoeiraError(f"{path} is damaged: its end is missing")
+
+
+def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
+    """One of a unit's plans; by default the last. Raises NoeiraError that lists them."""
+    found = {plan.name.partition(".")[2]: plan for plan in plans}
+    if not entry:
+        return plans[-1]
+    if entry not in found:
+        raise NoeiraError(f"{path} has no entry {entry!r}; it has {', '.join(found)}")
+    return found[entry]
+
+
+def target_of(plan: Plan, path: str, builder: Builder) -> CTarget:
+    """The target that a plan was made for. Raises NoeiraError if this machine cannot run it."""
+    own = builder.target.isa.name
+    isa = plan.target.split()[-1]
+    if isa != own and isa not in ALSO_RUNS.get(own, ()):
+        raise NoeiraError(
+            f"{path} is for {plan.target}, this machine is {builder.target.name}: "
+            f"run the .nir that it was made from"
+        )
+    return CTarget(ISAS[isa])

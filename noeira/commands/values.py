@@ -1,0 +1,207 @@
+"""The values of one run: drawn from a seed or read from files, and the results as text with their exact bits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from noeira.errors import NoeiraError, ShapeError
+from noeira.ir.arrays import numpy_dtype
+from noeira.ir.graph import ComputeGraph, Input, State, Value
+from noeira.ir.random import (
+    INITIAL_STREAM,
+    ORDER_STREAM,
+    Distribution,
+    fill,
+    permutation,
+    uniform01,
+)
+from noeira.ir.types import TensorType
+from noeira.runtime.arguments import checked
+from noeira.runtime.store import aligned_zeros
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from noeira.runtime.entry_point import EntryPoint
+
+# Input i is drawn from stream INPUT_STREAM + i of the seed.
+INPUT_STREAM = 0xD0000000
+# The order of a resident data set.
+ORDER = "order"
+# Elements of a result that are printed.
+SHOWN = 8
+
+
+def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
+    """Give an entry its states as they begin, then what the file has in place of them."""
+    arrays = {state.value.name: initial_state(entry.graph, state, seed) for state in entry.graph.states}
+    if weights is not None:
+        overwrite(entry.graph, arrays, read_arrays(weights), weights)
+    for name, array in arrays.items():
+        entry.bind(f"state {name}", array)
+
+
+def initial_state(graph: ComputeGraph, state: State, seed: int) -> np.ndarray:
+    """A state's first value, as an instance or program of that seed has it."""
+    type = state.value.type
+    array = aligned_zeros(type)
+    if not state.initial:
+        return array
+    if not state.members:
+        first = Distribution.parse(state.initial[0])
+        array[...] = fill(first, seed, 0, type.shape, "f64")
+        return array
+    layout = graph.layout(type.layout or "")
+    for index, (member, text) in enumerate(zip(layout.members, state.initial, strict=True)):
+        drawn = fill(
+            Distribution.parse(text), seed, INITIAL_STREAM + index, member.shape, type.dtype
+        )
+        array[member.offset : member.end] = drawn.reshape(-1)
+    return array
+
+
+def overwrite(
+    graph: ComputeGraph, arrays: dict[str, np.ndarray], given: dict[str, np.ndarray], path: str
+) -> None:
+    """Put given values into states, by the name of a parameter or of a state.
+
+    Raises NoeiraError for a name that is neither, or if a parameter is missing.
+    """
+    places = dict(tensors(graph, arrays))
+    for name, array in given.items():
+        if name not in places:
+            raise NoeiraError(f"{path} has {name}, which is no parameter; there are {', '.join(places)}")
+        value, room = places[name]
+        room[...] = checked(Input(value), array)
+    missing = [m.name for s in graph.states for m in s.members if not {m.name, s.value.name} & set(given)]
+    if missing:
+        raise NoeiraError(f"{path} lacks {', '.join(missing)}")
+
+
+def tensors(
+    graph: ComputeGraph, arrays: dict[str, np.ndarray]
+) -> Iterator[tuple[str, tuple[Value, np.ndarray]]]:
+    """Parameters and states by name: their value, and the memory as a view."""
+    for state in graph.states:
+        flat = arrays[state.value.name]
+        yield state.value.name, (state.value, flat)
+        if state.members:
+            layout = graph.layout(state.value.type.layout or "")
+            for value, m in zip(state.members, layout.members, strict=True):
+                yield m.name, (value, flat[m.offset : m.end].reshape(m.shape))
+
+
+def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
+    """Give an entry its inputs, from a file or drawn."""
+    declared = entry.graph.inputs
+    if inputs is None:
+        for index, given in enumerate(declared):
+            entry.bind(f"input {given.value.name}", drawn_input(given, seed, index))
+        return
+    arrays = read_arrays(inputs)
+    names = [given.value.name for given in declared]
+    if set(arrays) != set(names):
+        raise NoeiraError(f"{inputs} has {', '.join(arrays)}; it must have {', '.join(names)}")
+    for given in declared:
+        array = aligned_zeros(given.value.type)
+        array[...] = checked(given, arrays[given.value.name])
+        entry.bind(f"input {given.value.name}", array)
+
+
+def drawn_input(given: Input, seed: int, index: int) -> np.ndarray:
+    """An input: floats standard normal, whole numbers below their limit, an order a permutation."""
+    type, stream = given.value.type, INPUT_STREAM + index
+    array = aligned_zeros(type)
+    if given.value.name == ORDER:
+        array[...] = permutation(seed, ORDER_STREAM, type.size)
+    elif type.is_float:
+        array[...] = fill(Distribution("normal", (0.0, 1.0)), seed, stream, type.shape, wide(type))
+    else:
+        limit = given.limit or (2 if type.dtype == "bool" else 1)
+        array[...] = (uniform01(seed, stream, type.size, "f64") * limit).reshape(type.shape)
+    return array
+
+
+def wide(type: TensorType) -> str:
+    """The dtype in which numbers of a type are drawn."""
+    return "f64" if type.dtype == "f64" else "f32"
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file. Raises NoeiraError if it is none."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            raise ValueError("it holds a single array")
+        with found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise NoeiraError(f"{path} is no .npz file of arrays: {error}") from None
+    except OSError as error:
+        raise NoeiraError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def results(entry: EntryPoint) -> dict[str, np.ndarray]:
+    """What a call left: outputs, and the states that it updates, with parameters by their own names."""
+    graph = entry.graph
+    found = {value.name: entry.output(value.name) for value in graph.outputs}
+    arrays = {s.value.name: entry.arrays[f"state {s.value.name}"] for s in graph.states}
+    updated = {update.state.name for update in graph.updates}
+    for state in graph.states:
+        if state.value.name in updated:
+            members = {member.name for member in state.members} or {state.value.name}
+            found |= {name: view for name, (_, view) in tensors(graph, arrays) if name in members}
+    return found
+
+
+def save(path: str, arrays: dict[str, np.ndarray]) -> None:
+    """Write an `.npz` file. Raises NoeiraError if that cannot be."""
+    import numpy as np
+
+    try:
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        raise NoeiraError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def output_lines(entry: EntryPoint) -> Iterator[str]:
+    """Every output with its exact bits; of a large one the first elements and a digest of all."""
+    for value in entry.graph.outputs:
+        array = entry.output(value.name)
+        if not array.shape:
+            yield f"{value.name} = {bits_text(array)}"
+            continue
+        digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
+        yield f"{value.name}: {value.type}, sha256 {digest}"
+        yield from element_lines(array)
+
+
+def element_lines(array: np.ndarray) -> Iterator[str]:
+    """The first elements, a line each, and how many there are more."""
+    import numpy as np
+
+    indices: Iterable[tuple[int, ...]] = np.ndindex(array.shape)
+    for _, index in zip(range(SHOWN), indices, strict=False):
+        yield f"  [{', '.join(map(str, index))}] = {bits_text(array[index])}"
+    if array.size > SHOWN:
+        yield f"  … and {array.size - SHOWN:,} more"
+
+
+def bits_text(value: np.ndarray) -> str:
+    """A number and, for a float, its bits: `2.302585 (0x40135d8e)`."""
+    import numpy as np
+
+    scalar = np.asarray(value)
+    if scalar.dtype.kind != "f":
+        return str(scalar[()])
+    size = scalar.dtype.itemsize
+    bits = int(scalar.view(f"u{size}")[()])
+    digits = {2: 4, 4: 7, 8: 16}[size]
+    return f"{float(scalar):.{digits}g} (0x{bits:0{2 * size}x})"

@@ -1,0 +1,414 @@
+"""Sweeps over every op: shape rules, kernels against references, gradients against differences, fused against parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+from sweep import (
+    SMALL_LIMITS,
+    Case,
+    Kernels,
+    Library,
+    drawn,
+    every_op,
+    magnitudes,
+    reference,
+    retyped,
+    sample_case,
+)
+
+from noeira.codegen import c as c_target
+from noeira.codegen.c import CTarget
+from noeira.errors import DtypeError, ShapeError, VerifyError
+from noeira.ir.arrays import dtype_name
+from noeira.ir.forms import form_of
+from noeira.ir.fused import close
+from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.interpret import interpret
+from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.types import TensorType
+from noeira.passes.vjp import gradients
+from noeira.runtime.toolchain import find_compiler
+
+OPS = every_op()
+LAUNCHING = [rule for rule in OPS if rule.launches]
+ELEMENTWISE = [rule for rule in OPS if isinstance(rule, Elementwise)]
+ACTIVATIONS = [r for r in ELEMENTWISE if len(r.operands) == 1 and "." not in r.name]
+TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
+DEFAULT_LIMITS = {name: getattr(c_target, name) for name in SMALL_LIMITS}
+# Threads, and whether they take their turns backwards: no result may depend on either.
+RUNS = ((1, False), (2, True), (3, False), (7, True))
+
+
+def named(rules: Sequence[Op]) -> pytest.MarkDecorator:
+    """One test for each op."""
+    return pytest.mark.parametrize("rule", rules, ids=str)
+
+
+def test_every_op_has_samples_and_operand_names() -> None:
+    for rule in OPS:
+        assert rule.samples(), f"{rule.name} has no samples"
+        assert type(rule).__doc__ or ".d" in rule.name, f"{rule.name} has no formula"
+
+
+@named(OPS)
+def test_shape_rule_agrees_with_reference(rule: Op) -> None:
+    for number, sample in enumerate(rule.samples()):
+        random = np.random.default_rng(number)
+        arrays = [np.asarray(drawn(draw, random)) for draw in sample.operands]
+        attrs = rule.Attrs(**sample.attrs)
+        types = rule.infer(attrs, *[draw.type for draw in sample.operands])
+        results = rule.reference(attrs, *arrays)
+        assert [t.shape for t in types] == [np.shape(r) for r in results], sample
+        assert [t.dtype for t in types] == [dtype_name(np.asarray(r).dtype) for r in results], sample
+
+
+BAD = [(rule, bad) for rule in OPS for bad in rule.bad_samples()]
+
+
+@pytest.mark.parametrize(("rule", "bad"), BAD, ids=[f"{r.name}: {b.message}" for r, b in BAD])
+def test_bad_operands_are_refused(rule: Op, bad: BadSample) -> None:
+    with pytest.raises((ShapeError, DtypeError), match=re.escape(bad.message)):
+        rule.infer(rule.Attrs(**bad.attrs), *bad.operands)
+
+
+def joined(label: str, build: Callable[[Builder], tuple[Value, ...]]) -> tuple[Case, ...]:
+    """A fused node with those of its values that `build` returns as outputs; then its parts one by one."""
+    builder = Builder("fused")
+    outputs = build(builder)
+    body = tuple(builder.nodes)
+    assert form_of(body), label
+    node = close(body, {v.name for v in outputs}, body[0].origin)
+    parts = (Case(f"{label}: {n.op.name}", n, draws_of(n)) for n in body)
+    return (Case(label, node, draws_of(node)), *parts)
+
+
+def draws_of(node: Node) -> tuple[Draw, ...]:
+    """Normal operands."""
+    return tuple(Draw(v.type) for v in node.inputs)
+
+
+def f32(*shape: int) -> TensorType:
+    return TensorType("f32", shape)
+
+
+def linear_then(rule: Op, stored: bool) -> tuple[Case, ...]:
+    """A linear layer and an activation."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        x, w, b = (builder.input(n, f32(*s)) for n, s in (("x", (9, 20)), ("w", (20, 37)), ("b", (37,))))
+        y = builder.emit("linear", x, w, b)
+        z = builder.emit(rule.name, y)
+        return (y, z) if stored else (z,)
+
+    return joined(f"linear, {rule.name}{', both stored' if stored else ''}", build)
+
+
+def chain(builder: Builder) -> tuple[Value, ...]:
+    """Element-wise ops with operands of every access, two results of which are stored."""
+    x, row, rows, one = (builder.input(n, f32(*s)) for n, s in zip("abcd", ((5, 3, 17), (17,), (3, 17), ())))
+    y = builder.emit("gelu", builder.emit("subtract", x, row))
+    z = builder.emit("multiply", builder.emit("relu", builder.emit("add", y, rows)), one)
+    return y, builder.emit("tanh", builder.emit("add", z, y))
+
+
+def slope_and_sum(name: str, shape: tuple[int, ...], stored: bool) -> tuple[Case, ...]:
+    """What a linear layer with an activation gives rise to in the backward pass: slope, and gradient of the bias."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        d, x = builder.input("d", f32(*shape)), builder.input("x", f32(*shape))
+        slope = builder.emit(name, d, x)
+        total = builder.emit("column_sum", slope, scale=0.5)
+        return (slope, total) if stored else (total,)
+
+    return joined(f"{name}, column_sum{', both stored' if stored else ''} {shape}", build)
+
+
+def matmul_chain(builder: Builder) -> tuple[Value, ...]:
+    """The backward pass of two layers: a product with a transposed weight, times a slope."""
+    d, w, x = (builder.input(n, f32(*s)) for n, s in (("d", (33, 10)), ("w", (40, 10)), ("x", (33, 40))))
+    return (builder.emit("relu.d0", builder.emit("matmul", d, w, transpose_b=True), x),)
+
+
+FUSED = (
+    *(linear_then(rule, stored) for rule in ACTIVATIONS for stored in (False, True)),
+    joined("matmul, relu.d0", matmul_chain),
+    joined("chain", chain),
+    *(
+        slope_and_sum(name, shape, stored)
+        for name in ("relu.d0", "gelu.d0")
+        for shape in ((30, 33), (13, 10), (3, 4, 64), (650, 17))
+        for stored in (False, True)
+    ),
+)
+SPECIAL = {
+    "relu": sample_case(ACTIVATIONS[0], Sample((Draw(f32(21)),))),
+    "clamp": sample_case(next(r for r in OPS if r.name == "clamp"), Sample((Draw(f32(21)),))),
+}
+
+
+def row_case(name: str, width: int, **attrs: object) -> Case:
+    """An op on six rows of logits and class numbers."""
+    rule = next(r for r in OPS if r.name == name)
+    target = Draw(TensorType("i32", (6,)), "index", width)
+    return sample_case(rule, Sample((Draw(f32(6, width)), target), attrs))
+
+
+@cache
+def samples(rule: Op, dtype: str) -> tuple[Case, ...]:
+    """The samples of an op as cases."""
+    return tuple(sample_case(rule, retyped(sample, dtype)) for sample in rule.samples())
+
+
+WIDTHS = (3, 10, 16, 37, 1000)
+ROWS = {
+    (name, width): row_case(name, width)
+    for name in ("cross_entropy", "top_k")
+    for width in WIDTHS
+}
+
+
+@cache
+def library(dtype: str, split: bool) -> Library:
+    """All kernels of a dtype in one unit: as they are chosen, or shared by threads in all their stages."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    cases = [case for rule in LAUNCHING for case in samples(rule, dtype)]
+    if dtype == "f32":
+        cases += [case for group in FUSED for case in group]
+        cases += [*SPECIAL.values(), *ROWS.values()]
+    limits = SMALL_LIMITS if split else DEFAULT_LIMITS
+    return Kernels.of(CTarget(compiler.isa), cases, limits).built(compiler)
+
+
+VARIANTS = [("f32", False), ("f32", True), ("f64", True)]
+
+
+@pytest.mark.parametrize(("dtype", "split"), VARIANTS, ids=["f32", "f32 split", "f64 split"])
+@named(LAUNCHING)
+def test_kernel_agrees_with_reference(rule: Op, dtype: str, split: bool) -> None:
+    for number, case in enumerate(samples(rule, dtype)):
+        check_kernel(library(dtype, split), case, number)
+
+
+@pytest.mark.parametrize("group", FUSED, ids=[group[0].label for group in FUSED])
+def test_fused_kernel_gives_the_bits_of_its_parts(group: tuple[Case, ...]) -> None:
+    fused, *parts = group
+    arrays = fused.arrays()
+    for split in (False, True):
+        built = library("f32", split)
+        results = same_for_all_threads(built, fused, arrays)
+        values = {v.name: a for v, a in zip(fused.node.inputs, arrays, strict=True)}
+        for part in parts:
+            given = built.run(part, [values[v.name] for v in part.node.inputs])
+            values |= {v.name: a for v, a in zip(part.node.outputs, given, strict=True)}
+        for value, result in zip(fused.node.outputs, results, strict=True):
+            assert result.tobytes() == values[value.name].tobytes(), value
+
+
+def same_for_all_threads(
+    built: Library, case: Case, arrays: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """The results of a case, whose bits must not depend on the threads."""
+    results, *others = (built.run(case, arrays, *run) for run in RUNS)
+    for other in others:
+        same = [a.tobytes() == b.tobytes() for a, b in zip(results, other, strict=True)]
+        assert all(same), f"{case.label}: the bits depend on the threads"
+    return results
+
+
+def check_kernel(built: Library, case: Case, seed: int) -> None:
+    """The results of a case must agree with the reference."""
+    arrays = case.arrays(seed)
+    results = same_for_all_threads(built, case, arrays)
+    expected = reference(case.node, arrays)
+    for got, want, size in zip(results, expected, magnitudes(case.node, arrays, expected), strict=True):
+        if got.dtype.kind != "f":
+            assert np.array_equal(got, want), case.label
+            continue
+        error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
+        assert error <= TOLERANCE[dtype_name(got.dtype)], f"{case.label}: relative error {error}"
+
+
+NUMBERS = np.float32([np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, 1.5, -1.5, 1e-42, 3e38] * 2 + [np.nan])
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(name: str) -> None:
+    (result,) = library("f32", False).run(SPECIAL[name], [NUMBERS])
+    high = np.inf if name == "relu" else 1.0
+    np.testing.assert_array_equal(result, np.where(np.isnan(NUMBERS), np.nan, np.clip(NUMBERS, 0, high)))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cross_entropy_of_special_logits(width: int) -> None:
+    """As PyTorch: -inf is a class of probability 0; NaN, +inf and nothing but -inf give NaN."""
+    case = ROWS["cross_entropy", width]
+    z, target = case.arrays()
+    z[0, 0], target[0] = -np.inf, width - 1
+    z[1, width - 1], z[2, width // 2], z[3] = np.nan, np.inf, -np.inf
+    z[4, 0], target[4] = -np.inf, 0
+    for built in (library("f32", False), library("f32", True)):
+        loss, lse = built.run(case, [z, target])
+        assert np.isnan(loss)
+        np.testing.assert_array_equal(np.isnan(lse), [False, True, True, True, False, False])
+        np.testing.assert_allclose(lse, reference(case.node, [z, target])[1], rtol=1e-6)
+        kept = np.array([0, 4, 5, 0, 4, 5])
+        assert built.run(case, [z[kept], target[kept]])[0] == np.inf
+        kept = np.array([0, 5, 5, 0, 5, 5])
+        assert np.isfinite(built.run(case, [z[kept], target[kept]])[0])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_top_k_of_special_logits(width: int) -> None:
+    """Ties go to the smaller class number; a row with a NaN is wrong, wherever the NaN is."""
+    case = ROWS["top_k", width]
+    last = width - 1
+    z = np.zeros((6, width), "f4")
+    target = np.int32([0, 1, 0, last, 0, last])
+    z[2, last] = np.nan
+    z[3, last] = np.nan
+    z[4] = -np.inf
+    z[5, last] = np.inf
+    for split in (False, True):
+        assert library("f32", split).run(case, [z, target]) == [3, 6]
+
+
+def differentiable(rule: Op, sample: Sample) -> tuple[int, ...]:
+    """The operands to differentiate in: those the sample names, or all floats."""
+    if sample.differentiable is not None:
+        return sample.differentiable
+    return tuple(i for i, draw in enumerate(sample.operands) if draw.type.is_float)
+
+
+def seeded(rule: Op, sample: Sample, outputs: int) -> tuple[Builder, list[Value], list[Value]]:
+    """A graph of the op whose first outputs have cotangents: its builder, operands, and the cotangents."""
+    builder = Builder("tiny")
+    operands = [builder.input(f"v{i}", draw.type) for i, draw in enumerate(sample.operands)]
+    made = builder.emit(rule.name, *operands, **sample.attrs)
+    results = made if isinstance(made, tuple) else (made,)
+    seeds = [builder.input(f"seed{i}", v.type) for i, v in enumerate(results[:outputs])]
+    return builder, operands, seeds
+
+
+def differentiated(
+    rule: Op, sample: Sample, indices: Sequence[int]
+) -> tuple[Builder, list[Value], list[Value], dict[str, Value]] | None:
+    """The graph with its gradients, for cotangents into all outputs or else into the first; None if it has none."""
+    types = rule.infer(rule.Attrs(**sample.attrs), *[draw.type for draw in sample.operands])
+    for outputs in dict.fromkeys((len(types), 1)):
+        builder, operands, seeds = seeded(rule, sample, outputs)
+        results = builder.nodes[-1].outputs
+        pairs = {v.name: seed for v, seed in zip(results, seeds, strict=False)}
+        try:
+            found = gradients(builder, pairs, [operands[i] for i in indices])
+        except VerifyError as error:
+            assert re.search(r"has no (gradient|second|third)", str(error)), error
+            continue
+        return builder, operands, seeds, found
+    return None
+
+
+def without_gradient() -> set[str]:
+    """The ops none of whose samples can be differentiated."""
+    return {rule.name for rule in OPS if not any(has_gradient(rule, s) for s in rule.samples())}
+
+
+def has_gradient(rule: Op, sample: Sample) -> bool:
+    indices = differentiable(rule, retyped(sample, "f64"))
+    return bool(indices) and differentiated(rule, retyped(sample, "f64"), indices) is not None
+
+
+def check_direction(
+    function: Callable[[np.ndarray], float], x: np.ndarray, gradient: np.ndarray, seed: int
+) -> None:
+    """Compare a gradient with central differences along random directions."""
+    random = np.random.default_rng(seed)
+    for _ in range(3):
+        direction = random.standard_normal(x.shape)
+        step = 1e-5 / max(1.0, float(np.linalg.norm(direction)) / np.sqrt(x.size))
+        slope = (function(x + step * direction) - function(x - step * direction)) / (2 * step)
+        size = np.linalg.norm(gradient) * np.linalg.norm(direction)
+        assert abs(np.sum(gradient * direction) - slope) <= 1e-6 * max(float(size), 1.0)
+
+
+@named([rule for rule in OPS if rule.samples()])
+def test_gradient_agrees_with_differences(rule: Op) -> None:
+    for number, sample in enumerate(rule.samples()):
+        sample = retyped(sample, "f64")
+        indices = differentiable(rule, sample)
+        made = differentiated(rule, sample, indices) if indices else None
+        if made is None:
+            continue
+        builder, operands, seeds, found = made
+        random = np.random.default_rng(number)
+        given = {v.name: drawn(d, random) for v, d in zip(operands, sample.operands, strict=True)}
+        given |= {seed.name: random.standard_normal(seed.type.shape) for seed in seeds}
+        outputs = builder.nodes[0].outputs
+        graph = builder.done(())
+        values = interpret(graph, given)
+        for index in indices:
+            name = operands[index].name
+
+            def loss(x: np.ndarray, name: str = name) -> float:
+                results = rule.reference(
+                    builder.nodes[0].attrs, *[(given | {name: x})[v.name] for v in operands]
+                )
+                pairs = zip(results, seeds, strict=False)
+                return float(sum(np.sum(r * given[s.name]) for r, s in pairs))
+
+            gradient = values[found[name].name] if name in found else np.zeros(())
+            check_direction(loss, given[name], np.broadcast_to(gradient, given[name].shape), number)
+        assert len(outputs) >= len(seeds)
+
+
+def test_ops_without_a_gradient_are_these() -> None:
+    """So that a gradient that goes missing is noticed."""
+    assert without_gradient() == {
+        "accumulate",
+        "adam",
+        "advance",
+        "constant",
+        "count",
+        "cross_entropy_grad_grad",
+        "finite",
+        "pack",
+        "record_bad",
+        "sgd",
+        "soft_cross_entropy_grad",
+        "take",
+        "top_k",
+    }
+
+
+@named([rule for rule in ELEMENTWISE if ".d" not in rule.name])
+def test_second_derivative_agrees_with_differences(rule: Op) -> None:
+    """The gradient of the gradient, along the op's own graph."""
+    sample = retyped(rule.samples()[0], "f64")
+    sample = Sample(tuple(Draw(TensorType("f64", (23,)), d.kind) for d in sample.operands), sample.attrs)
+    made = differentiated(rule, sample, range(len(sample.operands)))
+    assert made is not None
+    builder, operands, seeds, found = made
+    cotangents = {v.name: builder.input(f"u.{name}", v.type) for name, v in found.items()}
+    second = gradients(builder, cotangents, operands)
+    random = np.random.default_rng(0)
+    given = {v.name: drawn(d, random) for v, d in zip(operands, sample.operands, strict=True)}
+    others = (*seeds, *cotangents.values())
+    given |= {value.name: random.standard_normal(value.type.shape) for value in others}
+    graph = builder.done(())
+    values = interpret(graph, given)
+    for operand in operands:
+
+        def product(x: np.ndarray, name: str = operand.name) -> float:
+            run = interpret(graph, given | {name: x})
+            return float(sum(np.sum(run[n] * given[u.name]) for n, u in cotangents.items()))
+
+        known = second.get(operand.name)
+        gradient = values[known.name] if known is not None else np.zeros(23)
+        check_direction(product, given[operand.name], gradient, 1)
