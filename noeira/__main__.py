@@ -18,7 +18,7 @@ A network is named by its file or module: net.py:MLP, package.module:MLP.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give the exit code: 0, 1 (it failed, or found a difference) or 2 (wrong usage)."""
+    """Run a command; gives the exit code: 1 for a failure or a difference, 2 for wrong usage."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

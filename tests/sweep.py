@@ -1,4 +1,4 @@
-"""What the sweeps over ops share: every op and its samples, operands to try them on, and C units made of many kernels."""
+"""What the sweeps over ops share: every op, its samples as cases, and C units of many kernels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import platform
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from unittest.mock import patch
@@ -120,7 +121,7 @@ def reference(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def magnitudes(node: Node, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list:
-    """What the rounding errors of each output are compared with: results, and what was added up to give them."""
+    """What rounding errors are compared with: the results, and what was added up to give them."""
     with np.errstate(all="ignore"):
         added = reference(node, [abs(a) if a.dtype.kind == "f" else a for a in arrays])
         return [
@@ -130,7 +131,7 @@ def magnitudes(node: Node, arrays: Sequence[np.ndarray], expected: Sequence[np.n
 
 
 def guarded(array: np.ndarray) -> np.ndarray:
-    """A copy that ends where memory without access begins, so that reading or writing beyond it ends the process."""
+    """A copy that ends where memory without access begins: going beyond it ends the process."""
     size = max(array.nbytes, 1)
     pages = -(-(size + CANARY) // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
@@ -160,13 +161,15 @@ class Kernels:
 
     @classmethod
     def of(cls, target: CTarget, cases: Sequence[Case], limits: dict[str, int]) -> Kernels:
-        """The kernels as the target chooses them, with other limits where threads or chunks begin."""
-        with patch.multiple(c_target, **limits):
+        """The kernels as the target chooses them, with these limits for threads and chunks."""
+        with ExitStack() as stack:
+            for name, limit in limits.items():
+                stack.enter_context(patch.object(c_target, name, limit))
             return cls(target, tuple(cases), tuple(target.choose(case.node) for case in cases))
 
     @cached_property
     def text(self) -> str:
-        """The unit, with one exported function a case: it runs the kernel's stages thread after thread."""
+        """The unit. It exports a function a case, which runs the stages thread after thread."""
         symbols: dict[str, str] = {}
         kernels, entries = list[str](), list[str]()
         for number, (case, choice) in enumerate(zip(self.cases, self.choices, strict=True)):
@@ -175,15 +178,7 @@ class Kernels:
             symbol = symbols.setdefault(text, f"kernel_{len(symbols)}")
             if len(symbols) > len(kernels):
                 kernels.append(f"// {case.label}\n" + text.replace("KERNEL", symbol))
-            count = len(case.node.inputs) + len(case.node.outputs)
-            arguments = "".join(f", p[{i}]" for i in range(count))
-            calls = "\n".join(
-                f"    for (int i = 0; i < threads; i++)\n"
-                f"        {name}(backwards ? threads - 1 - i : i, threads, workspace{arguments});"
-                for name in function_names(call, symbol)
-            )
-            head = f"void noeira_case_{number}(int threads, int backwards, char *workspace, void *const *p)"
-            entries.append(f"{head};\n{head} {{\n{calls}\n}}\n")
+            entries.append(entry_text(call, symbol, number))
         body = "\n".join(kernels)
         return "\n".join([prelude(self.target.isa, identifiers(body)), body, *entries])
 
@@ -191,6 +186,19 @@ class Kernels:
         """The unit as a shared library, which other processes of the test session share."""
         source = Source("c", "sweep", self.text, "")
         return Library(self, load(build_library(source, compiler, open_cache())))
+
+
+def entry_text(call: Call, symbol: str, number: int) -> str:
+    """An exported function that runs the stages of a call, each thread after thread."""
+    count = len(call.node.inputs) + len(call.node.outputs)
+    arguments = "".join(f", p[{i}]" for i in range(count))
+    calls = "\n".join(
+        f"    for (int i = 0; i < threads; i++)\n"
+        f"        {name}(backwards ? threads - 1 - i : i, threads, space{arguments});"
+        for name in function_names(call, symbol)
+    )
+    head = f"void noeira_case_{number}(int threads, int backwards, char *space, void *const *p)"
+    return f"{head};\n{head} {{\n{calls}\n}}\n"
 
 
 @dataclass(frozen=True)
@@ -201,22 +209,35 @@ class Library:
     handle: ctypes.CDLL
 
     def run(
-        self, case: Case, arrays: Sequence[np.ndarray], threads: int = 1, backwards: bool = False
+        self,
+        case: Case,
+        arrays: Sequence[np.ndarray],
+        threads: int = 1,
+        backwards: bool = False,
+        in_place: bool = False,
     ) -> list[np.ndarray]:
-        """The outputs of a case; threads take their turns, the last first if `backwards`."""
+        """The outputs of a case; threads take their turns, the last first if `backwards`.
+
+        `in_place`: outputs take over the memory of the operands that the op lets them have.
+        """
         number = self.kernels.cases.index(case)
         inputs = [guarded(array) for array in arrays]
         outputs = [guarded(empty(value)) for value in case.node.outputs]
+        taken = case.node.op.aliases if in_place else {}
+        for output, operand in taken.items():
+            if output < len(outputs):
+                outputs[output] = inputs[operand]
         before = [canary(array) for array in outputs]
         size = self.kernels.choices[number].workspace
         workspace = guarded(np.full(-(-size // 64) * 64, 0xFF, "u1"))
         pointers = [array.ctypes.data for array in (*inputs, *outputs)]
         table = (ctypes.c_void_p * len(pointers))(*pointers)
-        function = getattr(self.handle, f"noeira_case_{number}")
-        function(threads, backwards, ctypes.c_void_p(workspace.ctypes.data if size else None), table)
+        place = ctypes.c_void_p(workspace.ctypes.data if size else None)
+        getattr(self.handle, f"noeira_case_{number}")(threads, backwards, place, table)
         assert before == [canary(array) for array in outputs], case.label
-        for given, kept in zip(arrays, inputs, strict=True):
-            assert given.tobytes() == kept.tobytes(), f"{case.label}: an operand was changed"
+        for index, (given, kept) in enumerate(zip(arrays, inputs, strict=True)):
+            changed = given.tobytes() != kept.tobytes()
+            assert not changed or index in taken.values(), f"{case.label}: operand {index} changed"
         return [array.copy() for array in outputs]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -401,3 +402,35 @@ def test_an_open_axis_is_named() -> None:
         noeira.compile(3)  # type: ignore[arg-type]
     program = noeira.compile(Sequential[Tanh, ReLU], batch=2, input=(3, 4))
     assert program.forward(np.ones((5, 3, 4), "f4")).shape == (5, 3, 4)
+
+
+class Mix(noeira.nn.Module):
+    """tanh(x W + c V): a module of two inputs."""
+
+    A, B, OUT = noeira.nn.size(), noeira.nn.size(), noeira.nn.size()
+    left = noeira.nn.Param("A", "OUT")
+    right = noeira.nn.Param("B", "OUT")
+    signature = "(*, A), (*, B) -> (*, OUT)"
+
+    @classmethod
+    def trace(cls, scope: noeira.nn.Scope, x: Any, c: Any) -> Any:
+        sums = (scope.emit("linear", v, scope.param(n)) for v, n in ((x, "left"), (c, "right")))
+        return scope.emit("tanh", scope.emit("add", *sums))
+
+
+def test_several_inputs_are_a_tuple() -> None:
+    net = Mix[13, 4, 5]
+    x, y = data(12)
+    c = np.random.default_rng(9).standard_normal((12, 4)).astype("f4")
+    program = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(lr=1e-2), batch=6)
+    expected = np.tanh(x @ program.params["left"] + c @ program.params["right"])
+    np.testing.assert_allclose(program.forward((x, c)), expected, atol=1e-5)
+    first = program.step((x[:6], c[:6]), y[:6])
+    program.load((x, c), y, evaluation=((x, c), y))
+    for _ in range(50):
+        program.steps(2)
+    assert program.evaluate()["loss"] < first
+    with pytest.raises(noeira.ShapeError, match="takes 2 inputs, got 1"):
+        program.step(x[:6], y[:6])
+    with pytest.raises(noeira.ShapeError, match="x1 has 11 rows, the first input 12"):
+        program.forward((x, c[:11]))

@@ -26,14 +26,14 @@ CTYPES = {
     "bool": "unsigned char",
 }
 
-# Fewer elements are done by one thread: that is as fast as handing half of them to another processor's cache.
+# One thread does fewer elements: half of them in another processor's cache gains nothing.
 SPLIT_ELEMENTS = 4096
 # Elements of a sum that are added together before the partial sums are.
 SUM_CHUNK = 4096
-# Column sums of more rows are taken in chunks of rows, so that threads can share tall, narrow matrices.
+# Column sums of more rows are taken in chunks, so that threads can share tall, narrow matrices.
 COLUMN_ROWS = 512
 COLUMN_CHUNK_ROWS = 128
-# Vectors of columns summed at a time: few where threads share the columns, more where they stream through rows.
+# Vectors of columns summed at a time: few where threads share columns, more where they share rows.
 COLUMN_VECTORS = 4
 COLUMN_CHUNK_VECTORS = 8
 
@@ -54,7 +54,7 @@ class CTarget:
         return CTYPES[dtype]
 
     def choose(self, node: Node) -> Choice:
-        """The stages of a node's kernel, their options and workspace: by shape alone, never timed."""
+        """The stages of a node's kernel and its workspace: by shape alone, never timed."""
         body = body_of(node)
         return RULES.get(body.template, one_stage)(body, self.isa)
 
@@ -105,7 +105,7 @@ def sum_choice(body: Body, isa: ISA) -> Choice:
 
 
 def row_loss_choice(body: Body, isa: ISA) -> Choice:
-    """A number for each row into the workspace, then their sum; one function by one thread for few elements."""
+    """A number for each row into the workspace, then their sum; one thread does few elements."""
     type = body.node.inputs[0].type
     rows, columns = rows_and_columns(type)
     workspace = rows * DTYPE_BYTES[type.dtype]
@@ -115,7 +115,7 @@ def row_loss_choice(body: Body, isa: ISA) -> Choice:
 
 
 def top_k_choice(body: Body, isa: ISA) -> Choice:
-    """Counts of chunks of rows, then their sum; one function by one thread for few elements."""
+    """Counts of chunks of rows, then their sum; one thread does few elements."""
     rows, columns = rows_and_columns(body.node.inputs[0].type)
     chunk = max(1, SPLIT_ELEMENTS // columns)
     chunks = -(-rows // chunk)
@@ -126,7 +126,7 @@ def top_k_choice(body: Body, isa: ISA) -> Choice:
 
 
 def gemm_choice(body: Body, isa: ISA) -> Choice:
-    """The GEMM's cut as numbers: tiles of rows, panels of columns, blocks of k, and whether b is copied."""
+    """The GEMM's cut as numbers: tiles of rows, panels of columns, blocks of k, b copied or not."""
     gemm = gemm_of(body)
     dtype = body.node.outputs[0].type.dtype
     cut = choose_gemm(gemm.m, gemm.n, gemm.k, transpose_b=gemm.transpose_b, dtype=dtype, isa=isa)

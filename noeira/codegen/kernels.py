@@ -1,4 +1,4 @@
-"""C text of one call's kernel: picks the template of the node's anchor, builds what it sees, and renders it."""
+"""C text of one call's kernel: picks its anchor's template, builds what that sees, renders it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
-    """The C functions of a call, one a stage (see `function_names`), for the prelude of the target's ISA.
+    """The C functions of a call, one a stage (see `function_names`), over the target's prelude.
 
-    The text depends on the kernel and the symbol alone: operands have positional names, shapes are constants.
+    The text depends on the kernel and the symbol alone: operands have positional names, and
+    shapes are constants.
     """
     body = body_of(call.node)
     view = kernel_view(call, body, target, symbol)
@@ -43,9 +44,10 @@ def kernel_view(call: Call, body: Body, target: CTarget, symbol: str) -> Kernel:
 
     def operands(letter: str) -> tuple[Operand, ...]:
         values = node.inputs if letter == "a" else node.outputs
+        types = [v.type for v in values]
         return tuple(
-            Operand(f"{letter}{i}", target.ctype(v.type.dtype), v.type.dtype, v.type.shape, v.type.size)
-            for i, v in enumerate(values)
+            Operand(f"{letter}{i}", target.ctype(t.dtype), t.dtype, t.shape, t.size)
+            for i, t in enumerate(types)
         )
 
     inputs, outputs = operands("a"), operands("y")
@@ -79,8 +81,8 @@ def grid(
     result: str = "",
 ) -> Grid:
     """Rows and columns of a dtype, as the target takes them."""
-    lanes = target.isa.lanes(dtype)
-    return Grid(dtype, target.ctype(dtype), DTYPE_BYTES[dtype], lanes, rows, columns, inputs, result)
+    ctype, size, lanes = target.ctype(dtype), DTYPE_BYTES[dtype], target.isa.lanes(dtype)
+    return Grid(dtype, ctype, size, lanes, rows, columns, inputs, result)
 
 
 def map_code(body: Body) -> Elementwise:

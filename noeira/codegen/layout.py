@@ -9,7 +9,7 @@ GOVERNS = re.compile(r"(for|if|else|while)\b")
 
 
 def laid_out(text: str) -> str:
-    """The text with four spaces a level; without empty lines inside functions, with single ones between them.
+    """The text with four spaces a level, and empty lines only between functions, one at a time.
 
     A block opens with a brace at the end of a line and closes with one at the start of a line.
     """

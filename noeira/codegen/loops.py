@@ -1,4 +1,4 @@
-"""What the templates of C kernels see of their loops: the elements they run over, and the functions they make."""
+"""What C templates see of their loops: the elements these run over, and the functions to make."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Staged:
 class Grid:
     """`rows` x `columns` elements of one dtype, row major, taken a vector of `lanes` at a time.
 
-    Element-wise code over more rows than one finds `row`, `column` and `index` in scope, over one row only `index`.
-    `result` is the C name of the value that an anchor takes from it.
+    Element-wise code over more rows than one finds `row`, `column` and `index` in scope, over one
+    row only `index`. `result` is the C name of the value that an anchor takes from it.
     """
 
     dtype: str
@@ -55,7 +55,7 @@ class Grid:
         return replace(self, rows=rows, columns=columns)
 
     def spans(self, ranges: Iterable[Range]) -> Iterator[tuple[int, int, bool]]:
-        """A row cut at the bounds of the ranges: where each piece begins and ends, and whether it is in one."""
+        """A row cut at the bounds of the ranges: starts, ends, and whether the piece is in one."""
         start = 0
         for span in ranges:
             if start < span.start:

@@ -1,7 +1,8 @@
-"""From a node's parts to the element-wise code of its kernel: what is loaded, computed and stored, one element at a time."""
+"""From a node's parts to its kernel's element-wise code: what an element loads, makes, stores."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -14,7 +15,7 @@ from noeira.ir.scalar import Expr, Lowering
 
 @dataclass(frozen=True)
 class Body:
-    """The parts of a launching node by their role: element-wise ops, the anchor if there is one, element-wise ops."""
+    """A launching node's parts by role: element-wise ops, perhaps an anchor, element-wise ops."""
 
     node: Node
     head: tuple[Node, ...]
@@ -48,7 +49,7 @@ def body_of(node: Node) -> Body:
 
 
 def operand_id(node: Node, part: Node, position: int) -> str:
-    """The kernel's pointer argument behind an operand of a part; ValueError if the body itself makes it."""
+    """The kernel's argument behind a part's operand; ValueError if the body itself makes it."""
     if part is node:
         return f"a{position}"
     return f"a{[v.name for v in node.inputs].index(part.inputs[position].name)}"
@@ -58,8 +59,9 @@ def operand_id(node: Node, part: Node, position: int) -> str:
 class Lowered:
     """Collects the element-wise code of `node` over `shape`.
 
-    `names` gives the C names of the values in registers: what was computed so far, and what an anchor hands in.
-    An element loaded from `aN` is called `xN`, a result `rN`, a shared subexpression `tN`, a constant `cN`.
+    `names` gives the C names of the values in registers: what was computed so far, and what an
+    anchor hands in. An element loaded from `aN` is called `xN`, a result `rN`, a subexpression that
+    is used twice `tN`, a constant `cN`.
     """
 
     node: Node
@@ -111,11 +113,8 @@ class Lowered:
 
 
 def access_of(value: Value, shape: tuple[int, ...]) -> str:
-    """How an operand is read along `shape`: by the same index, by the index in the last axes, or one element."""
-    size = 1
-    for axis in shape:
-        size *= axis
-    if value.type.size == size:
+    """How `shape` reads an operand: at the same index, at that in the last axes, or one element."""
+    if value.type.size == math.prod(shape):
         return "full"
     return "scalar" if value.type.size == 1 else "row"
 

@@ -1,4 +1,4 @@
-"""The assembly of single functions of a unit: disassembled by objdump, else cut out of what the compiler prints."""
+"""The assembly of single functions of a unit, by objdump or else from the compiler's listing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from noeira.runtime.process import first_lines, run
 from noeira.runtime.toolchain import Compiler, require_compiler
 
 SECONDS = 120
-# Flags of the unit's build that belong to linking.
-LINKING = ("-shared",)
+# Flags of the unit's build that are for linking, or would make an error of a flag that is not used.
+LEFT_OUT = ("-shared", "-Werror")
+NOTE = (
+    "# from the compiler's -S; objdump (Debian, Ubuntu: apt install binutils) shows addresses too"
+)
+NOTE = "# as the compiler lists it: objdump (apt install binutils) would show addresses too"
 # What a compiler appends to the name of a function that it specialised.
 CLONE = r"(?:\.\w+)*"
 SYMBOL_LINE = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 # Lines of -S output that are for the assembler and debugger only.
-DIRECTIVE = re.compile(r"\s+\.(cfi_|loc|file|type|size|p2align|section|text|globl|ident|align)")
+DIRECTIVE = re.compile(
+    r"\s+(#DEBUG|\.(cfi_|loc|file|type|size|p2align|section|text|globl|ident|align))"
+)
 
 
 def assembly(source: Source, names: Sequence[str], isa: ISA) -> str:
@@ -36,13 +42,12 @@ def assembly(source: Source, names: Sequence[str], isa: ISA) -> str:
 def in_folder(folder: Path, source: Source, names: Sequence[str], compiler: Compiler) -> str:
     """Compile in `folder` and give the functions' text."""
     (folder / "unit.c").write_text(source.text, encoding="utf-8")
-    flags = tuple(flag for flag in compiler.flags if flag not in LINKING)
+    flags = tuple(flag for flag in compiler.flags if flag not in LEFT_OUT)
     objdump = shutil.which("objdump")
     if objdump is None:
         compile_to(folder, compiler, (*flags, "-S", "-o", "unit.s", "unit.c"))
         found = from_listing((folder / "unit.s").read_text(encoding="utf-8"), names)
-        note = "# from the compiler's -S; with objdump (Debian, Ubuntu: apt install binutils) it has addresses\n"
-        return note + found
+        return f"{NOTE}\n{found}"
     compile_to(folder, compiler, (*flags, "-c", "-o", "unit.o", "unit.c"))
     command = (objdump, "-d", "-M", "intel", "--no-show-raw-insn", "unit.o")
     if "x86-64" not in run((objdump, "-f", "unit.o"), folder, SECONDS)[1]:

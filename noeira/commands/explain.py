@@ -1,4 +1,4 @@
-"""`noeira explain`: every launch of a training step, where it comes from, why, and what it costs."""
+"""`noeira explain`: every launch of a training step, its origin, its reason and its cost."""
 
 from __future__ import annotations
 

@@ -1,10 +1,14 @@
-"""Files of every stage, read back: what `noeira dump` wrote, perhaps edited since. Damage is one line of message."""
+"""Files of every stage, read back: what `noeira dump` wrote, perhaps edited since.
+
+Damage is reported in one line: the file, the line in it, and what was expected there.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,16 +45,16 @@ def read_text(path: str) -> str:
 
 
 def near(path: str) -> str:
-    """The files like it in its folder."""
+    """The file with the most similar name in its folder."""
     folder = Path(path).parent
-    found = sorted(folder.glob(f"*{Path(path).suffix}")) if folder.is_dir() else []
-    names = ", ".join(file.name for file in found[:8] if file.is_file())
-    return f"; {folder} has {names}" if names else ""
+    names = [p.name for p in folder.glob(f"*{Path(path).suffix}")] if folder.is_dir() else []
+    found = get_close_matches(Path(path).name, names, n=1)
+    return f"; did you mean {folder / found[0]}?" if found else ""
 
 
 @contextmanager
 def one_line(path: str, text: str) -> Iterator[None]:
-    """What is wrong with a file becomes one line: the file, the line in it, and what was expected."""
+    """What is wrong with a file becomes one line of message."""
     try:
         yield
     except ParseError as error:

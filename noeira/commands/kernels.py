@@ -65,7 +65,9 @@ def listing(stages: Stages) -> str:
             )
         )
     launches = plural(len(stages.plan.calls), "launch", "launches")
-    head = f"@{stages.plan.name} for {stages.target.name}: {plural(len(rows), 'kernel')}, {launches}"
+    head = (
+        f"@{stages.plan.name} for {stages.target.name}: {plural(len(rows), 'kernel')}, {launches}"
+    )
     return "\n".join([head, "", *table(HEAD, rows, right=(2, 3))])
 
 

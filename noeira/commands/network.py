@@ -7,6 +7,8 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,7 +106,7 @@ def optimizer(text: str) -> Any:
     if text == "none":
         return None
     kind, options = named(text, OPTIMIZERS)
-    known = kind.__dataclass_fields__
+    known = [field.name for field in fields(kind)]
     for key in options:
         if key not in known:
             raise UsageError(f"there is no option {key!r}; there are {', '.join(known)}")
@@ -152,8 +154,8 @@ def load_network(text: str) -> type[Module]:
     if isinstance(found, Module):
         found = type(found)
     if not isinstance(found, type) or not issubclass(found, Module):
-        what = "has no" if found is None else "has, but not as a network type,"
-        raise NoeiraError(f"{place} {what} {name}{instead(module)}")
+        what = f"has no {name}" if found is None else f"has {name}, but it is no network"
+        raise NoeiraError(f"{place} {what}{instead(module)}")
     found.need_parameters(text)
     return found
 
@@ -182,33 +184,32 @@ def networks(module: ModuleType) -> list[str]:
         if not isinstance(value, type) or not issubclass(value, Module) or value.role != "layer":
             continue
         complete = value.values is not None or not any(s.required for s in value.slots.values())
-        if complete and (value.__module__ == module.__name__ or "values" in value.__dict__):
+        if complete and (value.values is not None or value.__module__ == module.__name__):
             own.append(name)
     return own
 
 
 def load_module(place: str) -> ModuleType:
-    """A module by file or by dotted name. Raises NoeiraError if there is none, or it cannot be run."""
+    """A module by file or dotted name. Raises NoeiraError if it is not there or cannot be run."""
     path = Path(place)
     by_file = path.suffix == ".py" or "/" in place or "\\" in place
     if by_file and not path.is_file():
         raise NoeiraError(f"there is no file {place}{near(path)}")
-    before = list(sys.path)
     # As Python itself does for scripts: modules beside the file can be imported.
     sys.path.insert(0, str(path.parent.absolute()) if by_file else str(Path.cwd()))
     try:
         return from_file(path) if by_file else importlib.import_module(place)
     except ModuleNotFoundError as error:
         if not by_file and error.name and f"{place}.".startswith(f"{error.name}."):
-            raise NoeiraError(f"there is no module {place} (a file is written ./{place}.py)") from error
+            raise NoeiraError(
+                f"there is no module {place} (a file is written ./{place}.py)"
+            ) from error
         raise NoeiraError(f"{place} cannot be imported: {error}") from error
     except NoeiraError as error:
         raise CompositionError(f"{place}{line_of(error, path)}: {error}") from error
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {error}"
         raise NoeiraError(f"{place}{line_of(error, path)} cannot be imported: {what}") from error
-    finally:
-        sys.path[:] = before
 
 
 def from_file(path: Path) -> ModuleType:
@@ -225,14 +226,16 @@ def from_file(path: Path) -> ModuleType:
 def line_of(error: BaseException, path: Path) -> str:
     """Where in the user's file an error came up: the last of its lines that was running."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == path:
-        lines.append(error.lineno)
+    places = [(frame.filename, frame.lineno) for frame in frames]
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+    lines = [line for name, line in places if Path(name) == path.absolute()]
     return f", line {lines[-1]}" if lines else ""
 
 
 def near(path: Path) -> str:
-    """The files of Python in the folder where one was looked for."""
+    """The file of Python with the most similar name in the folder where one was looked for."""
     folder = path.parent
-    found = sorted(p.name for p in folder.glob("*.py")) if folder.is_dir() else []
-    return f"; {folder} has {', '.join(found[:8])}" if found else ""
+    names = [p.name for p in folder.glob("*.py")] if folder.is_dir() else []
+    found = get_close_matches(path.name, names, n=1) or (names if len(names) == 1 else [])
+    return f"; did you mean {folder / found[0]}?" if found else ""

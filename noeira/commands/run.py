@@ -146,13 +146,15 @@ def from_library(path: str, entry: str) -> EntryPoint:
     except OSError as error:
         raise NoeiraError(f"{path} cannot be loaded: {error}") from None
     except ValueError:
-        raise NoeiraError(f"{path} has no {PLANS_SYMBOL}: it is no unit that noeira built") from None
+        raise NoeiraError(
+            f"{path} has no {PLANS_SYMBOL}: it is no unit that noeira built"
+        ) from None
     text = ctypes.string_at(start).decode()
     return CompiledEntry(chosen(plans_in_text(path, text), path, entry), library)
 
 
 def check_whole(path: str) -> None:
-    """Raises NoeiraError unless the file is there and, if it is ELF, complete: loading a part can crash."""
+    """Raises NoeiraError if the file is missing or an incomplete ELF one: that can crash."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The values of one run: drawn from a seed or read from files, and the results as text with their exact bits."""
+"""The values of one run: drawn from a seed or read from files; results with their exact bits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from noeira.errors import NoeiraError, ShapeError
-from noeira.ir.arrays import numpy_dtype
+from noeira.errors import NoeiraError
 from noeira.ir.graph import ComputeGraph, Input, State, Value
 from noeira.ir.random import (
     INITIAL_STREAM,
@@ -36,9 +35,10 @@ SHOWN = 8
 
 def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
     """Give an entry its states as they begin, then what the file has in place of them."""
-    arrays = {state.value.name: initial_state(entry.graph, state, seed) for state in entry.graph.states}
+    graph = entry.graph
+    arrays = {state.value.name: initial_state(graph, state, seed) for state in graph.states}
     if weights is not None:
-        overwrite(entry.graph, arrays, read_arrays(weights), weights)
+        overwrite(graph, arrays, read_arrays(weights), weights)
     for name, array in arrays.items():
         entry.bind(f"state {name}", array)
 
@@ -72,10 +72,14 @@ def overwrite(
     places = dict(tensors(graph, arrays))
     for name, array in given.items():
         if name not in places:
-            raise NoeiraError(f"{path} has {name}, which is no parameter; there are {', '.join(places)}")
+            raise NoeiraError(
+                f"{path} has {name}, which is no parameter; there are {', '.join(places)}"
+            )
         value, room = places[name]
         room[...] = checked(Input(value), array)
-    missing = [m.name for s in graph.states for m in s.members if not {m.name, s.value.name} & set(given)]
+    missing = [
+        m.name for s in graph.states for m in s.members if not {m.name, s.value.name} & set(given)
+    ]
     if missing:
         raise NoeiraError(f"{path} lacks {', '.join(missing)}")
 
@@ -148,7 +152,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def results(entry: EntryPoint) -> dict[str, np.ndarray]:
-    """What a call left: outputs, and the states that it updates, with parameters by their own names."""
+    """What a call left: outputs and updated states, parameters under their own names."""
     graph = entry.graph
     found = {value.name: entry.output(value.name) for value in graph.outputs}
     arrays = {s.value.name: entry.arrays[f"state {s.value.name}"] for s in graph.states}

@@ -19,13 +19,9 @@ NAMES = {
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """The NumPy dtype of a dtype name; bf16 comes from ml_dtypes."""
+    """The NumPy dtype of a dtype name; bf16 has none."""
     import numpy as np
 
-    if name == "bf16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(NAMES[name])
 
 

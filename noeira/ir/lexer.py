@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from noeira.errors import NoeiraError, ParseError
-from noeira.ir.types import Layout, Range, TensorType
+from noeira.ir.types import DTYPE_BYTES, Layout, Range, TensorType
 
 TOKEN = re.compile(
     r"""(?P<value>%[\w.~^]+) | (?P<at>@[\w.]+) | (?P<string>"(?:[^"\\]|\\.)*")
@@ -151,6 +151,9 @@ class Line:
     def type(self, layouts: dict[str, Layout]) -> TensorType:
         """`f32[100, 784]` or `f32 @net`."""
         dtype = self.take("word", "a type such as f32[100, 784]")
+        if dtype not in DTYPE_BYTES:
+            self.position -= 1
+            raise self.error(f"there is no dtype {dtype!r}; there are {', '.join(DTYPE_BYTES)}")
         if self.peek().startswith("@"):
             name = self.take("at", "a layout")[1:]
             if name not in layouts:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from noeira.errors import ParseError, VerifyError
 from noeira.ir.attributes import filled
-from noeira.ir.graph import ComputeGraph, attr_items
+from noeira.ir.graph import ComputeGraph, State, Value, attr_items
 from noeira.ir.lexer import literal
 from noeira.ir.text import parse_fields
 
@@ -40,6 +40,23 @@ class Pass:
 def appended(graph: ComputeGraph, by: str) -> ComputeGraph:
     """The graph without the nodes that the pass `by` emitted."""
     return replace(graph, nodes=tuple(n for n in graph.nodes if n.origin.by != by))
+
+
+def defined(graph: ComputeGraph, name: str, by: str) -> Value:
+    """The value called `name` that a node of the graph gives. Raises VerifyError if the pass `by` comes too early."""
+    for node in reversed(graph.nodes):
+        for value in node.outputs:
+            if value.name == name:
+                return value
+    raise VerifyError(f"{by}: no node gives %{name}")
+
+
+def parameters(graph: ComputeGraph, by: str) -> State:
+    """The flat state of the parameters. Raises VerifyError if the graph has none."""
+    for state in graph.states:
+        if state.value.name == "params":
+            return state
+    raise VerifyError(f"{by}: @{graph.name} has no parameters, so there is nothing to train")
 
 
 def same_nodes(a: ComputeGraph, b: ComputeGraph) -> bool:

@@ -27,14 +27,13 @@ class DeadCodeElimination(Pass):
     def check(self, before: ComputeGraph, after: ComputeGraph) -> None:
         """What it removed was unreachable; the rest is as it was."""
         kept = set(map(id, after.nodes))
-        removed = [n for n in before.nodes if id(n) not in kept]
-        read = {v.name for n in after.nodes for v in n.inputs} | {v.name for v in after.results()}
-        if any(v.name in read for n in removed for v in n.outputs):
-            raise VerifyError("dce removed a node that is read")
-        if replace(before, nodes=()) != replace(after, nodes=()) or len(after.nodes) + len(removed) != len(
-            before.nodes
-        ):
+        rest = replace(before, nodes=tuple(n for n in before.nodes if id(n) in kept))
+        if after != rest:
             raise VerifyError("dce changed more than the list of nodes")
+        read = {v.name for n in after.nodes for v in n.inputs} | {v.name for v in after.results()}
+        removed = (n for n in before.nodes if id(n) not in kept)
+        for value in (v for n in removed for v in n.outputs if v.name in read):
+            raise VerifyError(f"dce removed the node of {value}, which is read")
 
 
 def live_nodes(graph: ComputeGraph) -> list[Node]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from noeira.ir.graph import Builder, ComputeGraph
-from noeira.passes.base import Pass
+from noeira.passes.base import Pass, defined
 from noeira.passes.vjp import GRADS
 
 STATE = "gradients"
@@ -29,7 +29,7 @@ class KeepGradients(Pass):
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
-        grads = next(v for n in graph.nodes for v in n.outputs if v.name == GRADS)
+        grads = defined(graph, GRADS, self.name)
         builder.update(builder.state(STATE, grads.type), grads)
         return builder.done(graph.outputs)
 

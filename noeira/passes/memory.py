@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ComputeGraph, Node, Value
+from noeira.ir.graph import ComputeGraph, Node, Update, Value
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choose, Place, Plan
 from noeira.passes.first_fit import Span, first_fit
 from noeira.passes.views import readers, reshaped, writers
@@ -82,19 +82,17 @@ class Planner:
         for update in self.graph.updates:
             old, new = update.state, update.new
             maker = self.makers.get(new.name)
-            if maker is None or new.name in self.roots:
+            written = maker is not None and (maker.op.launches or maker.op.name == "pack")
+            if not written or new.name in self.roots:
                 raise VerifyError(f"{old} cannot take {new}, which has a place already: copy it")
-            if not maker.op.launches and maker.op.name != "pack":
-                raise VerifyError(f"{old} cannot take {new}, which lies in other memory: copy it")
             names = {old.name, *(m.name for m in self.graph.state(old.name).members)}
-            first = min(writing[new.name], default=len(self.graph.nodes))
-            if any(reader > first for name in names for reader in reading.get(name, ())):
+            first = min(writing[new.name])
+            last = max((i for name in names for i in reading.get(name, ())), default=-1)
+            if last > first:
                 raise VerifyError(f"{old} is read after {new} has taken its place: copy it before")
-            # The operand whose memory the result may take over is the only one that may lie in it.
-            allowed = maker.op.aliases.get(maker.outputs.index(new))
-            for position, value in enumerate(self.graph.nodes[first].inputs if maker.op.launches else ()):
-                if bases.get(value.name, value.name) in names and (position != allowed or value != old):
-                    raise VerifyError(f"{maker.op.name} cannot update {old} in place: copy {value} before")
+            if last == first and not takes_over(self.graph.nodes[first], update, names, bases):
+                op = self.graph.nodes[first].op.name
+                raise VerifyError(f"{op} cannot update {old} in place: copy {old} before")
             self.roots[new.name] = (f"{STATE} {old.name}", 0)
 
     def root_outputs(self) -> None:
@@ -171,6 +169,16 @@ class Planner:
                 offset = (offsets[base] if root == ARENA else start) + inner
                 found.append(Place(value.name, root, offset, value.type.nbytes, span.first, span.last))
         return tuple(found)
+
+
+def takes_over(node: Node, update: Update, names: set[str], bases: dict[str, str]) -> bool:
+    """Whether a node may write the update over the state that it reads: as the one operand that its op allows."""
+    if update.new not in node.outputs:
+        return False
+    allowed = node.op.aliases.get(node.outputs.index(update.new))
+    if allowed is None or node.inputs[allowed] != update.state:
+        return False
+    return [i for i, v in enumerate(node.inputs) if bases.get(v.name, v.name) in names] == [allowed]
 
 
 def has_gaps(node: Node) -> bool:

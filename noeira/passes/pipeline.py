@@ -50,14 +50,10 @@ def resume(dump: Dump) -> Pipeline:
 
 
 def prove_fusion(dump: Dump) -> None:
-    """The cheap proofs of every compile: fused nodes lie in declared groups, and the graph opened is still valid."""
-    graph = dump.graph
-    if not any(node.body for node in graph.nodes):
+    """The cheap proof of every compile: the fused graph, opened, is still valid."""
+    if not any(node.body for node in dump.graph.nodes):
         return
-    for node in graph.nodes:
-        if node.body and not node.group:
-            raise VerifyError(f"{node.outputs[0]} was fused, but no type asked for it")
     try:
-        verify(inline(graph))
+        verify(inline(dump.graph))
     except NoeiraError as error:
         raise VerifyError(f"opened, the fused graph is not valid: {error}") from error

@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Input, Node, Origin, Update, Value
 from noeira.ir.types import TensorType
-from noeira.passes.base import Pass
+from noeira.passes.base import Pass, defined
 
 COUNTER, TOTAL = TensorType("i64", ()), TensorType("f64", ())
 
@@ -45,13 +45,13 @@ class Resident(Pass):
         gathered, inputs, cursor = self.prefix(graph, rows)
         builder = Builder.of(replace(graph, inputs=inputs, nodes=(*gathered, *graph.nodes)))
         builder.state("cursor", COUNTER)
-        values = {v.name: v for n in graph.nodes for v in n.outputs}
-        ok = [values["ok"]] if "ok" in values else []
+        ok = [v for n in graph.nodes for v in n.outputs if v.name == "ok"]
         with builder.at(self.origin()):
             for name, weight in self.weights:
                 total = builder.state(f"total.{name}", TOTAL)
+                value = defined(graph, name, self.name)
                 added = builder.emit(
-                    "accumulate", total, values[name], *ok, weight=weight, hint=f"{total.name}.next"
+                    "accumulate", total, value, *ok, weight=weight, hint=f"{total.name}.next"
                 )
                 builder.update(total, added)
             if ok:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
 from noeira.ir.op import op
 from noeira.ir.types import Range, TensorType
-from noeira.passes.base import Pass, appended
+from noeira.passes.base import Pass, appended, defined, parameters
 from noeira.passes.vjp import GRADS
 
 
@@ -41,15 +41,15 @@ class ApplyOptimizer(Pass):
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
-        params = graph.state("params").value
-        values = {v.name: v for v in graph.values()}
+        params = parameters(graph, self.name).value
+        grads, loss = defined(graph, GRADS, self.name), defined(graph, self.loss, self.name)
         scalar, counter = TensorType(params.type.dtype, ()), TensorType("i64", ())
         moments = [builder.state(name, params.type) for name in self.moments()]
         lr = builder.state("lr", scalar, initial=(f"constant({self.lr!r})",))
         step, tick = builder.state("step", counter), builder.state("tick", counter)
         with builder.at(Origin(ROOT, f"optimizer {self.op}", self.name)):
-            ok = builder.emit("finite", values[self.loss], hint="ok")
-            operands = (params, values[GRADS], lr, step, ok, *moments)
+            ok = builder.emit("finite", loss, hint="ok")
+            operands = (params, grads, lr, step, ok, *moments)
             following = builder.emit(
                 self.op,
                 *operands,

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ADJOINT, ROOT, Builder, ComputeGraph, Origin, Value
-from noeira.passes.base import Pass, appended
+from noeira.ir.graph import ADJOINT, ROOT, Builder, ComputeGraph, Origin, State, Value
+from noeira.passes.base import Pass, appended, parameters
 
 GRADS = "grads"
 
@@ -41,16 +41,17 @@ def gradients(
     table: dict[str, list[Value]] = {name: [seed] for name, seed in seeds.items()}
 
     def total(value: Value) -> Value | None:
-        parts = table.get(value.name, [])
-        while len(parts) > 1:
-            with builder.at(Origin(ROOT, f"sum of the gradients of {value}", "vjp")):
-                first = builder.emit("add", parts[0], parts[1], hint=f"d.{value.name}.sum")
-            parts = [first, *parts[2:]]
-        table[value.name] = parts
-        return parts[0] if parts else None
+        if value.name not in table:
+            return None
+        found, *rest = table[value.name]
+        with builder.at(Origin(ROOT, f"sum of the gradients of {value}", "vjp")):
+            for part in rest:
+                found = builder.emit("add", found, part, hint=f"d.{value.name}.sum")
+        table[value.name] = [found]
+        return found
 
     for node in reversed(nodes):
-        cotangents = tuple(total(v) if v.name in table else None for v in node.outputs)
+        cotangents = tuple(map(total, node.outputs))
         wants = tuple(v.name in needed for v in node.inputs)
         if not any(wants) or not any(cotangents):
             continue
@@ -76,32 +77,32 @@ class Vjp(Pass):
         loss = next((v for v in graph.outputs if v.name == self.loss), None)
         if loss is None:
             raise VerifyError(f"vjp: the graph does not return %{self.loss}")
-        params = graph.state("params")
+        if loss.type.shape or not loss.type.is_float:
+            raise VerifyError(f"vjp: {loss} is {loss.type}; a loss is a single float")
+        params = parameters(graph, self.name)
         with builder.at(Origin(ROOT, "gradient of the loss", "vjp")):
             one = builder.emit("constant", value=1.0, dtype=loss.type.dtype, hint=f"d.{self.loss}")
         found = gradients(builder, {loss.name: one}, params.members)
-        given = {v.name for v in graph.given()}
         with builder.at(Origin(ROOT, "gradients side by side", "vjp")):
-            self.pack(builder, graph, found, given)
+            self.pack(builder, graph, params, found)
         return builder.done(graph.outputs)
 
     def pack(
-        self, builder: Builder, graph: ComputeGraph, found: dict[str, Value], given: set[str]
+        self, builder: Builder, graph: ComputeGraph, params: State, found: dict[str, Value]
     ) -> None:
         """Emit %grads: every operand of a pack is a value of its own that nothing else placed."""
-        state = graph.state("params")
-        layout = graph.layout(state.value.type.layout or "")
-        views = {v.name for n in builder.nodes if not n.op.launches for v in n.outputs} | given
-        parts, used = list[Value](), set[str]()
-        for member, place in zip(state.members, layout.members, strict=True):
+        layout = graph.layout(params.value.type.layout or "")
+        free = {v.name for n in builder.nodes if n.op.launches for v in n.outputs}
+        parts = list[Value]()
+        for member in params.members:
             part = found.get(member.name)
             hint = f"d.{member.name}"
             if part is None:
                 zero = builder.emit("constant", value=0.0, dtype=member.type.dtype, hint="zero")
-                part = builder.emit("broadcast", zero, shape=place.shape, hint=hint)
-            elif part.name in used or part.name in views:
+                part = builder.emit("broadcast", zero, shape=member.type.shape, hint=hint)
+            elif part.name not in free:
                 part = builder.emit("copy", part, hint=f"{hint}.copy")
-            used.add(part.name)
+            free.discard(part.name)
             parts.append(part)
         builder.emit(
             "pack",

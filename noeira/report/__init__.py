@@ -1,1 +1,1 @@
-"""Reports on a network: its launches, what could be fused, its size, its graphs as pictures and as JSON."""
+"""Reports on a network: its launches, what could be fused, its size, pictures of its graphs."""

@@ -1,4 +1,4 @@
-"""The difference between two graphs: nodes that are new, gone, changed or renamed, and a unified listing."""
+"""The difference between two graphs: what is new, gone, changed or renamed, and a listing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noeira.ir.graph import ComputeGraph, Node, State, Update, Value
+from noeira.ir.graph import ComputeGraph, Node, Origin, State, Update, Value
 from noeira.ir.text import Dump, node_lines
 from noeira.report.table import plural
 
@@ -88,9 +88,7 @@ def text(node: Node) -> str:
 
 def listing(old: str, new: str, names: tuple[str, str]) -> tuple[str, ...]:
     """A unified listing with three lines around each change."""
-    return tuple(
-        difflib.unified_diff(old.splitlines(), new.splitlines(), *names, n=3, lineterm="")
-    )
+    return tuple(difflib.unified_diff(old.splitlines(), new.splitlines(), *names, n=3, lineterm=""))
 
 
 def structure(graph: ComputeGraph, keys: dict[Any, int]) -> dict[str, int]:
@@ -177,6 +175,6 @@ def without_origins(graph: ComputeGraph) -> ComputeGraph:
     """The graph with nothing said of where its nodes come from."""
 
     def node(n: Node) -> Node:
-        return replace(n, origin=replace(n.origin, path="-", type="-", by="-"), body=tuple(map(node, n.body)))
+        return replace(n, origin=Origin("-", "-", "-"), body=tuple(map(node, n.body)))
 
     return replace(graph, nodes=tuple(map(node, graph.nodes)))

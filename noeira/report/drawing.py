@@ -13,7 +13,7 @@ PALETTE = ("#cfe2f3", "#d9ead3", "#fff2cc", "#f4cccc", "#d9d2e9", "#fce5cd", "#d
 
 @dataclass(frozen=True)
 class Box:
-    """Something that gives values: an input, a state or an operation. kind: `input`, `state`, `op`, `view` or `output`."""
+    """Something that gives or takes values; kind: `input`, `state`, `op`, `view` or `output`."""
 
     id: str
     label: str
@@ -52,7 +52,7 @@ class Picture:
 
 
 def picture(graph: ComputeGraph) -> Picture:
-    """The boxes and edges of a graph: operations by themselves or in the frame of their fused node."""
+    """The boxes and edges of a graph, the operations of a fused node in a frame."""
     operations, clusters, source = list[Box](), list[Cluster](), dict[str, str]()
     numbers = iter(range(1 << 30))
     readers: list[tuple[str, Value]] = []

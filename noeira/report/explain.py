@@ -1,8 +1,9 @@
-"""explain: every launch of a network's step, where it comes from, why it is one launch, and what it costs."""
+"""explain: every launch of a network's step, where it comes from, why, and what it costs."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.memory import make_plan
-from noeira.report.runs import Run, fusible_runs, serves
+from noeira.report.runs import Run, by_path, fusible_runs, run_of
 from noeira.report.stages import Stages, stages_of, target_of
 from noeira.report.structure import origin_value
 from noeira.report.table import bytes_text, plural, table
@@ -38,8 +39,8 @@ HINT = "└ "
 class Launch:
     """One launch. bytes: what it must at least move between its kernel and memory.
 
-    ops: the plain operations it does; stages: its functions, with a barrier between them; hint: what
-    to write so that it and its neighbours become fewer.
+    ops: the plain operations it does; stages: its functions, with a barrier between them; hint:
+    what to write so that it and its neighbours become fewer.
     """
 
     number: int
@@ -90,7 +91,7 @@ class Launch:
 class Explanation:
     """The launches of one entry, in order; its text is a table.
 
-    name: of the graph; arena_bytes: the memory for everything that is not an input, state or output.
+    name: of the graph; arena_bytes: memory for what is not an input, a state or an output.
     """
 
     name: str
@@ -134,10 +135,10 @@ class Explanation:
             shown.append(line)
             if launch.hint:
                 shown.append(f"{' ' * line.index(launch.kernel)}{HINT}{launch.hint}")
+        launches = plural(len(self.launches), "launch", "launches")
         return "\n".join(
             [
-                f"@{self.name} for {self.target}: {plural(len(self.launches), 'launch', 'launches')}"
-                f" of {plural(kernels, 'kernel')}",
+                f"@{self.name} for {self.target}: {launches} of {plural(kernels, 'kernel')}",
                 "",
                 head,
                 *shown,
@@ -242,10 +243,14 @@ def explained(plan: Plan, names: Mapping[int, str], runs: Sequence[Run]) -> Expl
         launch_of(number, call, names[id(call)], plan.graph)
         for number, call in enumerate(plan.calls)
     ]
-    for run in runs:
-        served = [i for i, launch in enumerate(launches) if serves(launch.origin, run)]
-        if len(served) > 1:
-            launches[served[-1]] = replace(launches[served[-1]], hint=run.hint(len(served)))
+    known, served = by_path(runs), defaultdict[Run, list[int]](list)
+    for launch in launches:
+        if run := run_of(launch.origin, known):
+            served[run].append(launch.number)
+    for run, numbers in served.items():
+        if len(numbers) > 1:
+            last = numbers[-1]
+            launches[last] = replace(launches[last], hint=run.hint(len(numbers)))
     return Explanation(plan.name, plan.target, tuple(launches), plan.arena)
 
 

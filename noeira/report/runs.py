@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from noeira.errors import NoeiraError
 from noeira.ir.graph import ROOT, Origin
@@ -41,14 +42,17 @@ class Run:
         return f"{launches} launches; write {self.fused!r} for 1"
 
 
-def serves(origin: Origin, run: Run) -> bool:
-    """Whether what comes from `origin` is the forward pass of one of the neighbours."""
-    return origin.by == "trace" and any(inside(origin.path, path) for path in run.paths)
+def by_path(runs: Iterable[Run]) -> dict[str, Run]:
+    """The runs by the path of each of their neighbours."""
+    return {path: run for run in runs for path in run.paths}
 
 
-def inside(path: str, module: str) -> bool:
-    """Whether a path is a module's own or that of one in it."""
-    return path == module or path.startswith(f"{module}.")
+def run_of(origin: Origin, known: Mapping[str, Run]) -> Run | None:
+    """The run whose forward pass a node of that origin belongs to; `known` has them by path."""
+    path = origin.path if origin.by == "trace" else ""
+    while path and path not in known:
+        path = path.rpartition(".")[0]
+    return known.get(path)
 
 
 def fusible_runs(net: type[Module]) -> tuple[Run, ...]:
@@ -76,16 +80,16 @@ def longest(links: list[Link]) -> Run | None:
     """The longest run from the first link on; None if that fits with no other."""
     found = None
     for count in range(2, len(links) + 1):
-        fused = fused_type(links[:count])
+        fused = fused_type(tuple(part for link in links[:count] for part in link.parts()))
         if fused is None:
             break
         found = Run(tuple(links[:count]), fused)
     return found
 
 
-def fused_type(links: list[Link]) -> type[Module] | None:
-    """The type that does the links in one kernel; None if no kernel can."""
-    parts = tuple(part for link in links for part in link.parts())
+@lru_cache(maxsize=1024)
+def fused_type(parts: tuple[type[Module], ...]) -> type[Module] | None:
+    """The type that does the parts in one kernel; None if no kernel can."""
     try:
         return Fused.parametrised(parts, {})
     except NoeiraError:

@@ -44,7 +44,9 @@ class Stages:
         if not self.entry:
             return list(found.values())[-1]
         if self.entry not in found:
-            raise NoeiraError(f"there is no entry {self.entry!r} here; there are {', '.join(found)}")
+            raise NoeiraError(
+                f"there is no entry {self.entry!r} here; there are {', '.join(found)}"
+            )
         return found[self.entry]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Graphs and plans as plain JSON values: objects, lists, numbers and texts, in the order of the text form."""
+"""Graphs and plans as plain JSON values, in the order of the text form."""
 
 from __future__ import annotations
 

@@ -15,10 +15,12 @@ from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.pipeline import resume
-from noeira.report.runs import Run, fusible_runs, inside, serves
+from noeira.report.runs import Run, by_path, fusible_runs, run_of
 from noeira.report.stages import Stages, stages_of
 from noeira.report.table import plural
 
+# Places that are listed of a type that is repeated.
+SHOWN = 4
 NOTHING = "nothing to suggest: no neighbours are left that one kernel could do"
 
 
@@ -67,9 +69,9 @@ def values(count: Count) -> tuple[int, int, int, int]:
 class Suggestion:
     """A fused type to write in place of neighbours.
 
-    fused: the type as text; parts: what is written now; places: for each repetition the paths of the
-    parts; launches: how many the parts are now, forward, where the fused type is one.
-    saves: in one step, by all repetitions together.
+    fused: the type as text; parts: what is written now; places: for each repetition the paths of
+    the parts; launches: how many the parts are now, forward, where the fused type is one; saves:
+    in one step, by all repetitions together.
     """
 
     fused: str
@@ -85,7 +87,9 @@ class Suggestion:
 
     def __str__(self) -> str:
         times = f" × {len(self.places)}" if len(self.places) > 1 else ""
-        where = "; ".join(", ".join(paths) for paths in self.places)
+        where = "; ".join(", ".join(paths) for paths in self.places[:SHOWN])
+        if len(self.places) > SHOWN:
+            where += f"; … and {len(self.places) - SHOWN:,} more"
         return (
             f"{self.fused}{times}\n"
             f"  in place of {', '.join(self.parts)}   at {where}\n"
@@ -132,7 +136,8 @@ def suggestions(stages: Stages) -> tuple[Suggestion, ...]:
     found = list[Suggestion]()
     for fused, runs in repeated.items():
         after = with_runs(stages.traced, runs)
-        launches = sum(serves(node.origin, runs[0]) for node in before.launching())
+        known = by_path(runs[:1])
+        launches = sum(run_of(node.origin, known) is not None for node in before.launching())
         if after is None or launches < 2:
             continue
         parts = tuple(repr(link.module) for link in runs[0].links)
@@ -161,26 +166,24 @@ def report(stages: Stages) -> str:
 
 def with_runs(traced: Dump, runs: Sequence[Run]) -> ComputeGraph | None:
     """What the passes give if the runs were written as fused types; None if they refuse it."""
-    graph = traced.graph
-    for run in runs:
-        graph = stamped(graph, run)
-    dump = replace(traced, graph=graph)
+    dump = replace(traced, graph=stamped(traced.graph, runs))
     try:
         return resume(dump)(dump).graph
     except FusionError:
         return None
 
 
-def stamped(graph: ComputeGraph, run: Run) -> ComputeGraph:
-    """The graph with the run's nodes in a group of its own, as its fused type would trace them."""
-    path = run.paths[0]
+def stamped(graph: ComputeGraph, runs: Sequence[Run]) -> ComputeGraph:
+    """The graph with each run's nodes in a group of its own, as its fused type would trace them."""
+    known = by_path(runs)
 
     def grouped(node: Node) -> Node:
-        return replace(node, group=path) if serves(node.origin, run) else node
+        run = run_of(node.origin, known)
+        return replace(node, group=run.paths[0]) if run else node
 
-    kept = [g for g in graph.groups if not any(inside(g.path, p) for p in run.paths)]
-    groups = (*kept, Group(path, repr(run.fused)))
-    return replace(graph, groups=groups, nodes=tuple(map(grouped, graph.nodes)))
+    kept = tuple(group for group in graph.groups if group.path not in known)
+    made = tuple(Group(run.paths[0], repr(run.fused)) for run in runs)
+    return replace(graph, groups=(*kept, *made), nodes=tuple(map(grouped, graph.nodes)))
 
 
 def counted(graph: ComputeGraph) -> Count:

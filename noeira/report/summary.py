@@ -32,7 +32,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Work:
-    """An entry: launches, floating-point operations, and the bytes its kernels must at least move."""
+    """An entry: launches, floating-point operations, and bytes that its kernels must move."""
 
     entry: str
     launches: int

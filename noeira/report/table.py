@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+UNITS = ("KiB", "MiB", "GiB", "TiB")
+
 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()
@@ -32,9 +34,7 @@ def plural(count: int, noun: str, many: str = "") -> str:
 def bytes_text(count: int) -> str:
     """A number of bytes, and from 10 KiB on also in a larger unit: `407,040 bytes (397.5 KiB)`."""
     exact = plural(count, "byte")
-    size, unit = float(count), ""
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        size /= 1024
-        if size < 1024:
-            break
-    return exact if count < 10 * 1024 else f"{exact} ({size:.1f} {unit})"
+    if count < 10 * 1024:
+        return exact
+    power = min((count.bit_length() - 1) // 10, len(UNITS))
+    return f"{exact} ({count / 1024**power:.1f} {UNITS[power - 1]})"

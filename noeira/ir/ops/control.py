@@ -35,7 +35,7 @@ class Finite(Op):
     def reference(self, attrs: Any, x: np.ndarray) -> tuple[np.ndarray, ...]:
         import numpy as np
 
-        return (np.bool_(np.isfinite(x)),)
+        return (np.asarray(np.isfinite(x)),)
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample((Draw(TensorType("f32", ())),), {}, ()),)

@@ -47,7 +47,7 @@ class TopK(Op):
         earlier = np.arange(z.shape[-1]) < target[..., None]
         before = ((z > own) | ((z == own) & earlier)).sum(-1)
         correct = (before < attrs.k) & ~np.isnan(z).any(-1)
-        return (np.int64(correct.sum()), np.int64(correct.size))
+        return (np.asarray(correct.sum(), np.int64), np.asarray(correct.size, np.int64))
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(shape: tuple[int, ...], k: int) -> Sample:

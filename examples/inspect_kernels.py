@@ -1,0 +1,61 @@
+"""Follows a tiny network from its type to C, and prints every stage on the way."""
+
+from __future__ import annotations
+
+import re
+
+from noeira import compiler
+from noeira.codegen.c import CTarget
+from noeira.codegen.target import AVX2
+from noeira.ir.plan import parse_plan
+from noeira.ir.text import Dump, parse_dump
+from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.passes.memory import make_plan
+from noeira.passes.pipeline import resume
+
+
+class Tiny(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
+    """Two layers, the first fused with its activation."""
+
+
+def show(title: str, text: object) -> None:
+    """Print a stage under a title."""
+    print(f"=== {title}\n\n{text}")
+
+
+def main() -> None:
+    """Print the stages of one training step."""
+    show("the type", f"{Tiny.__base__!r}: {Tiny.shapes()}\n")
+    job = compiler.Job(Tiny, batch=8, loss=CrossEntropy, optimizer=SGD(lr=0.1))
+
+    traced = job.step()
+    show("the graph of the network, nothing done yet", traced)
+
+    stages = list[Dump]()
+    done = resume(traced)(traced, lambda name, dump: stages.append(dump))
+    counts = [f"{len(d.graph.nodes):3} nodes after {d.done[-1].partition('{')[0]}" for d in stages]
+    show("the passes", "\n".join([*counts, ""]))
+    show("the graph of the training step, after the last pass", done)
+    assert parse_dump(str(done)) == done
+
+    target = CTarget(AVX2)
+    plan = make_plan(done.graph, target.choose, target.name)
+    show("the plan: its calls, and where every value lies", str(plan).partition("}\nplan ")[2])
+    assert parse_plan(str(plan)) == plan
+    assert [call.node for call in plan.calls] == list(done.graph.launching())
+
+    source = compiler.render_plans(Tiny.__name__, [plan], target)
+    first = source.text.index("// @tiny.step")
+    show(
+        "the C of the first kernel: its inner loop",
+        source.text[first : source.text.index("\n}\n", first) + 3],
+    )
+    step = source.text[source.text.rindex("long noeira_tiny_step") :].partition("\n}\n")[0]
+    show("the C of the step", f"{step}\n}}\n")
+    functions = re.findall(r"^ +k\d\d_\w+", step, flags=re.MULTILINE)
+    # On so tiny a network every call is one function; a fused node is one call.
+    assert len(functions) == len(plan.calls) == len(done.graph.launching())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+"""What the tests of the IR share: networks with their jobs, the stages of a compile, and random graphs."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from noeira.compiler import Job
+from noeira.ir.arrays import numpy_dtype
+from noeira.ir.graph import Builder, ComputeGraph, Node, Origin, Value
+from noeira.ir.plan import Choice, Stage
+from noeira.ir.text import Dump
+from noeira.ir.types import TensorType, lay_out
+from noeira.nn import (
+    ELU,
+    GELU,
+    MSE,
+    SGD,
+    Accuracy,
+    Adam,
+    AdamW,
+    Clamp,
+    CrossEntropy,
+    Deterministic,
+    Fused,
+    LeakyReLU,
+    Linear,
+    LinearELU,
+    LinearGELU,
+    LinearReLU,
+    LinearTanh,
+    Mish,
+    Normal,
+    Parallel,
+    ReLU,
+    Repeat,
+    Residual,
+    Scale,
+    Sequential,
+    Sigmoid,
+    SoftCrossEntropy,
+    Softplus,
+    Tanh,
+    TopK,
+    Xavier,
+)
+from noeira.passes.pipeline import resume
+
+FUSED = Fused[Linear[5, 6], Tanh, Scale.of(multiplier=0.5), Clamp.of(low=-0.25, high=0.25)]
+
+JOBS: dict[str, Job] = {
+    "mlp": Job(Sequential[LinearReLU[5, 8], Linear[8, 3]], 4, CrossEntropy, Adam()),
+    "unfused": Job(Sequential[Linear[5, 8], ReLU, Linear[8, 3]], 4, CrossEntropy, Adam()),
+    "residual": Job(
+        Sequential[Linear[5, 6], Residual[Sequential[LinearTanh[6, 6], Linear[6, 6]]], Linear[6, 3]],
+        3,
+        CrossEntropy,
+        AdamW(lr=0.01),
+        (Accuracy, TopK[2]),
+    ),
+    "residual root": Job(Residual[LinearGELU[5, 5]], 2, MSE, SGD(momentum=0.9, nesterov=True)),
+    "repeat": Job(Repeat[3, LinearELU[5, 5]], 2, MSE, SGD(), init=Xavier),
+    "parallel": Job(
+        Sequential[Parallel[Linear[5, 3], LinearReLU[5, 4], Sigmoid], Linear[12, 3]],
+        4,
+        CrossEntropy.of(smoothing=0.1),
+        SGD(weight_decay=0.1),
+    ),
+    "fused": Job(FUSED, 4, MSE, Adam(weight_decay=0.5)),
+    "fused chains": Job(
+        Sequential[Fused[Tanh, Softplus], Linear[5, 3], Fused[Mish, LeakyReLU.of(slope=0.2), GELU]],
+        2,
+        MSE,
+        AdamW(),
+    ),
+    "no parameters": Job(Sequential[ReLU, Fused[Tanh, ELU]], 3, input=(2, 5)),
+    "f64": Job(Sequential[LinearReLU[5, 4], Linear[4, 3]], 4, MSE, Adam(), dtype="f64"),
+    "no bias": Job(
+        Sequential[LinearReLU.of(5, 4, bias=False), Linear.of(4, 3, bias=False)],
+        4,
+        SoftCrossEntropy.of(smoothing=0.2),
+        SGD(momentum=0.9, dampening=0.1, weight_decay=0.1),
+        init=Normal[0.0, 0.5],
+    ),
+    "axes": Job(
+        Sequential[Linear[5, 32], Tanh, Linear[32, 2]],
+        2,
+        MSE,
+        Adam(lr=1e-2),
+        input=(3, 5),
+        init=Deterministic,
+    ),
+}
+
+
+def dumps(job: Job) -> list[Dump]:
+    """Every entry of a job, traced and still to be compiled."""
+    found = [job.forward()]
+    if job.loss:
+        found += [job.gradients(), job.step(), *job.fit(10), *job.evaluate(7)]
+    return found
+
+
+def stages(dump: Dump) -> list[Dump]:
+    """A traced graph and what it is after each pass."""
+    found = [dump]
+    resume(dump)(dump, lambda _, after: found.append(after))
+    return found
+
+
+def compiled(dump: Dump) -> ComputeGraph:
+    """The graph after all passes."""
+    return resume(dump)(dump).graph
+
+
+STAGES = {
+    f"{name} {dump.graph.name.partition('.')[2]} {dump.done[-1].partition('{')[0]}": dump
+    for name, job in JOBS.items()
+    for first in dumps(job)
+    for dump in stages(first)
+}
+FINAL = {name.rpartition(" ")[0]: dump for name, dump in STAGES.items() if not dump.todo}
+
+
+def choose(node: Node) -> Choice:
+    """Made-up stages and workspaces."""
+    if node.op.kind == "row":
+        return Choice((Stage("rows", (("split", True),)), Stage("total")), node.inputs[0].type.nbytes)
+    rows = (("rows", 3), ("scale", 0.5), ("names", ("a", "b")))
+    return Choice((Stage(node.op.name.partition(".")[0], rows),), 100 * (len(node.body) > 1))
+
+
+def arrays(graph: ComputeGraph, seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs and states with something in them; gaps of flat states stay zero."""
+    random = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for given in graph.inputs:
+        found[given.value.name] = drawn(random, given.value.type, given.limit)
+    for state in graph.states:
+        value = drawn(random, state.value.type, 1)
+        if state.value.name in ("m", "v", "gradients"):
+            value = np.zeros_like(value)
+        if state.members:
+            value = np.zeros_like(value)
+            for member in graph.layout(state.value.type.layout or "").members:
+                value[member.offset : member.end] = random.standard_normal(member.size)
+        found[state.value.name] = value
+    return found
+
+
+def drawn(random: np.random.Generator, type: TensorType, limit: int | None) -> np.ndarray:
+    """An array of a type."""
+    if type.is_float:
+        return np.asarray(random.standard_normal(type.shape), numpy_dtype(type.dtype))
+    return np.asarray(random.integers(0, limit or 10, type.shape), numpy_dtype(type.dtype))
+
+
+def emit(builder: Builder, name: str, *values: Value, group: str = "", **attrs: Any) -> Any:
+    """A node of a small graph written by hand."""
+    with builder.at(Origin("net", "Test", "trace"), group):
+        return builder.emit(name, *values, **attrs)
+
+
+def f32(*shape: int) -> TensorType:
+    """A float type."""
+    return TensorType("f32", shape)
+
+
+UNARY: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("relu", {}),
+    ("tanh", {}),
+    ("sigmoid", {}),
+    ("copy", {}),
+    ("scale", {"factor": 0.5}),
+    ("clamp", {"low": -0.5, "high": 1e-07}),
+    ("elu", {"alpha": 0.25}),
+)
+BINARY = ("add", "subtract", "multiply")
+
+
+@dataclass
+class Drawing:
+    """A random graph in the making; `values` are the floats so far, `groups` the stamps to choose from."""
+
+    draw: Any
+    dtype: str
+    stamps: tuple[str, ...] = ("",)
+    builder: Builder = field(default_factory=lambda: Builder("random.step"))
+    values: list[Value] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Inputs, a flat state of weights, and states of two shapes."""
+        b, rows, columns = self.builder, self.size(), self.size()
+        shapes = {"w": (columns, self.size()), "u": (columns, columns), "b": (columns,)}
+        b.layouts.append(lay_out("net", shapes))
+        x = b.input("x", TensorType(self.dtype, (rows, columns)))
+        members = [Value(name, TensorType(self.dtype, shape)) for name, shape in shapes.items()]
+        b.state(
+            "params",
+            TensorType(self.dtype, (b.layouts[0].size,), "net"),
+            members,
+            ["uniform(-0.5, 0.5)", "normal(0.0, 1e-05)", "zero()"],
+        )
+        plain = b.state("s", TensorType(self.dtype, (rows, columns)), (), ["constant(-1.0)"])
+        b.state("n", TensorType("i64", ()))
+        self.values = [x, *members, plain]
+
+    def size(self) -> int:
+        """A small length."""
+        return self.draw(st.integers(1, 5))
+
+    def pick(self, wanted: Any = lambda v: True) -> Value | None:
+        """One of the values that are as wanted, the later ones more likely."""
+        fitting = [v for v in self.values if wanted(v.type)]
+        return self.draw(st.sampled_from(fitting)) if fitting else None
+
+    def step(self) -> None:
+        """One more node, if the chosen kind finds operands."""
+        kind = self.draw(st.sampled_from(("unary", "binary", "linear", "reduce", "move", "view")))
+        with self.builder.at(
+            Origin("net", "Test[1, 2]", "trace"), self.draw(st.sampled_from(self.stamps))
+        ):
+            made = getattr(self, kind)()
+        if made is not None:
+            self.values.append(made)
+
+    def unary(self) -> Value:
+        x = self.pick()
+        name, attrs = self.draw(st.sampled_from(UNARY))
+        return self.builder.emit(name, x, **attrs)
+
+    def binary(self) -> Value:
+        x = self.pick()
+        assert x is not None
+        shape = x.type.shape
+        y = self.pick(lambda t: t.shape in (shape, shape[-1:], ()))
+        assert y is not None
+        return self.builder.emit(self.draw(st.sampled_from(BINARY)), x, y)
+
+    def linear(self) -> Value | None:
+        x = self.pick(lambda t: len(t.shape) == 2)
+        assert x is not None
+        inner = x.type.shape[-1]
+        weight = self.pick(lambda t: len(t.shape) == 2 and t.shape[0] == inner)
+        if weight is None:
+            return None
+        if self.draw(st.booleans()):
+            return self.builder.emit("matmul", weight, x, transpose_b=True) if (
+                weight.type.shape[-1] == inner
+            ) else self.builder.emit("matmul", x, weight)
+        bias = self.pick(lambda t: t.shape == weight.type.shape[1:])
+        return self.builder.emit("linear", x, weight, *([bias] if bias else []))
+
+    def reduce(self) -> Value | None:
+        x = self.pick(lambda t: len(t.shape) > 0)
+        name = self.draw(st.sampled_from(("column_sum", "sum")))
+        return self.builder.emit(name, x, scale=0.25)
+
+    def move(self) -> Value | None:
+        x = self.pick(lambda t: len(t.shape) > 0)
+        assert x is not None
+        name = self.draw(st.sampled_from(("concat", "columns", "pad_columns", "broadcast")))
+        width = x.type.shape[-1]
+        if name == "concat":
+            return self.builder.emit(name, x, x)
+        if name == "columns":
+            return self.builder.emit(name, x, start=width // 2, width=width - width // 2)
+        if name == "pad_columns":
+            return self.builder.emit(name, x, start=1, width=width + 2)
+        return self.builder.emit(name, x, shape=(2, *x.type.shape), scale=-0.5)
+
+    def view(self) -> Value | None:
+        if self.draw(st.booleans()):
+            return self.builder.emit("constant", value=self.draw(st.floats(-2, 2)), dtype=self.dtype)
+        x = self.pick()
+        assert x is not None
+        shape = self.draw(st.sampled_from(((x.type.size,), (1, x.type.size), (x.type.size, 1))))
+        return self.builder.emit("reshape", x, shape=shape)
+
+    def end(self) -> ComputeGraph:
+        """Outputs, updates and a pack of what is left: values with memory of their own."""
+        b = self.builder
+        with b.at(Origin("net", "Test", "update")):
+            b.update(b.states[2].value, b.emit("count", b.states[2].value, hint="n.next"))
+            free = [v for n in b.nodes if n.op.launches for v in n.outputs if v.type.is_float]
+            free = self.draw(st.permutations(free)) if free else []
+            state = b.states[1].value
+            if self.draw(st.booleans()):
+                b.update(state, self.taken(free, state.type))
+            if self.draw(st.booleans()):
+                parts = [self.taken(free, m.type) for m in b.states[0].members]
+                b.update(b.states[0].value, self.packed(parts))
+            elif len(free) > 2 and self.draw(st.booleans()):
+                flat = self.packed([free.pop(), free.pop()])
+                free.append(b.emit("tanh", flat))
+            outputs = free[: self.draw(st.integers(1, 3))] or [b.emit("copy", self.values[0])]
+        return b.done(outputs)
+
+    def taken(self, free: list[Value], type: TensorType) -> Value:
+        """A value of a type that owns its memory; it is nobody else's then."""
+        for value in free:
+            if value.type == type:
+                free.remove(value)
+                return value
+        source = self.pick(lambda t: t.size == type.size)
+        if source is None:
+            zero = self.builder.emit("constant", value=0.5, dtype=self.dtype)
+            return self.builder.emit("broadcast", zero, shape=type.shape)
+        return self.builder.emit("copy", self.builder.emit("reshape", source, shape=type.shape))
+
+    def packed(self, parts: list[Value]) -> Value:
+        """The parts side by side in the layout of the parameters, or in one of their own."""
+        b, layout = self.builder, self.builder.layouts[0]
+        if [p.type.shape for p in parts] != [m.shape for m in layout.members]:
+            layout = lay_out("own", {f"p{i}": p.type.shape for i, p in enumerate(parts)})
+            b.layouts.append(layout)
+        offsets = tuple(m.offset for m in layout.members)
+        return b.emit("pack", *parts, layout=layout.name, size=layout.size, offsets=offsets)
+
+
+@st.composite
+def graphs(draw: Any, nodes: int = 12, stamps: tuple[str, ...] = ("",)) -> ComputeGraph:
+    """Random graphs that verify, their nodes stamped at random; a stamp is a group's path, `~` after it or not."""
+    drawing = Drawing(draw, draw(st.sampled_from(("f32", "f64"))), stamps)
+    paths = dict.fromkeys(stamp.rstrip("~^") for stamp in stamps if stamp)
+    for path in paths:
+        drawing.builder.group(path, f"Fused[{path}]")
+    drawing.begin()
+    for _ in range(draw(st.integers(0, nodes))):
+        drawing.step()
+    return drawing.end()
+
+
+def deep(layers: int) -> Job:
+    """A network whose training step has about 12 nodes a layer before fusion, 10 after."""
+    block = Residual[Sequential[LinearReLU[16, 16], Linear[16, 16], Tanh]]
+    net = Sequential[Linear[8, 16], Repeat[layers, block], Linear[16, 4]]
+    return Job(net, 4, CrossEntropy, Adam())
+
+
+@cache
+def deep_step(layers: int) -> ComputeGraph:
+    """Its compiled training step."""
+    return compiled(deep(layers).step())
+
+
+def seconds(action: Callable[[], object], collecting: bool = True) -> float:
+    """The median process time of three runs, with Python's garbage collector or without it."""
+    found = list[float]()
+    gc.collect()
+    if not collecting:
+        gc.disable()
+    try:
+        for _ in range(3):
+            started = time.process_time()
+            action()
+            found.append(time.process_time() - started)
+    finally:
+        gc.enable()
+    return sorted(found)[1]
+
+
+def near_linear(action: Callable[[Any], object], small: Any, twice: Any) -> bool:
+    """Whether twice as much takes less than 2.6 times as long; asked again, since other programs run too."""
+    return any(
+        seconds(lambda: action(twice), False) < 2.6 * seconds(lambda: action(small), False)
+        for _ in range(3)
+    )
+
+
+def without_groups(graph: ComputeGraph) -> ComputeGraph:
+    """The graph as if no fused type had asked for anything."""
+    nodes = tuple(replace(node, group="") for node in graph.nodes)
+    return replace(graph, groups=(), nodes=nodes)

@@ -1,0 +1,113 @@
+"""What one kernel can be: bodies that a form takes, and bodies refused with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from graphs import f32
+
+from noeira.errors import FusionError
+from noeira.ir.forms import FORMS, form_of, refusal
+from noeira.ir.graph import Builder, Node
+from noeira.ir.types import TensorType
+from noeira.nn import Fused, Linear, Parallel, ReLU, Residual, Sequential, Tanh
+
+
+def body(*lines: tuple[Any, ...]) -> tuple[Node, ...]:
+    """Nodes from (op, operand, …) lines; operands are a to d, or the results r0, r1, … of the lines above."""
+    builder = Builder("body")
+    shapes = {"x": (4, 5), "w": (5, 5), "b": (5,), "one": (), "cube": (2, 4, 5)}
+    values = {name: builder.input(name, f32(*shape)) for name, shape in shapes.items()}
+    values["t"] = builder.input("t", TensorType("i32", (4,)), 5)
+    for index, (name, *rest) in enumerate(lines):
+        attrs = rest.pop() if isinstance(rest[-1], dict) else {}
+        made = builder.emit(name, *(values[operand] for operand in rest), **attrs)
+        values[f"r{index}"] = made[0] if isinstance(made, tuple) else made
+    return tuple(builder.nodes)
+
+
+LINEAR = ("linear", "x", "w", "b")
+TAKEN = {
+    "map": [
+        [("relu", "x")],
+        [("relu", "x"), ("tanh", "r0"), ("add", "r1", "x")],
+        [("add", "x", "b"), ("multiply", "r0", "one"), ("subtract", "r1", "r0")],
+    ],
+    "contraction": [
+        [LINEAR],
+        [LINEAR, ("relu", "r0")],
+        [LINEAR, ("add", "r0", "x"), ("multiply", "r1", "b"), ("tanh", "r2")],
+        [("matmul", "x", "w"), ("scale", "r0", {"factor": 0.5})],
+    ],
+    "column": [
+        [("column_sum", "x")],
+        [("relu", "x"), ("column_sum", "r0")],
+        [("relu", "x"), ("tanh", "r0"), ("column_sum", "r0")],
+    ],
+    "row": [
+        [("cross_entropy", "x", "t")],
+        [("sum", "x")],
+        [("concat", "x", "x")],
+    ],
+}
+REFUSED = [
+    ("linear after matmul is a second contraction; a kernel has one", [("matmul", "x", "w"), ("linear", "r0", "w")]),
+    ("relu before linear gains nothing: put it into the type before it", [("relu", "x"), ("linear", "r0", "w")]),
+    ("broadcast is a kernel of its own", [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})]),
+    ("column_sum is not element-wise", [LINEAR, ("column_sum", "r0")]),
+    ("sum is a kernel of its own", [("relu", "x"), ("sum", "r0")]),
+    ("cross_entropy is a kernel of its own", [LINEAR, ("cross_entropy", "r0", "t")]),
+    ("cross_entropy is a kernel of its own", [("cross_entropy", "x", "t"), ("relu", "r0")]),
+    ("tanh reads nothing that the others give", [("relu", "x"), ("tanh", "x")]),
+    ("add has another shape than relu", [("relu", "b"), ("add", "x", "r0")]),
+    (
+        "add has another shape than the result of linear",
+        [LINEAR, ("add", "cube", "r0")],
+    ),
+    ("column_sum reads nothing that the others give", [("relu", "x"), ("column_sum", "x")]),
+    ("relu is not a column sum", [("column_sum", "x"), ("relu", "r0")]),
+]
+
+
+@pytest.mark.parametrize(("name", "lines"), [(n, b) for n, bodies in TAKEN.items() for b in bodies])
+def test_bodies_that_a_form_takes(name: str, lines: list[tuple[Any, ...]]):
+    nodes = body(*lines)
+    form = form_of(nodes)
+    assert form is not None
+    assert form.name == name
+    assert refusal(nodes) == ""
+
+
+def test_forms_are_a_list_of_names():
+    assert [form.name for form in FORMS] == list(TAKEN)
+
+
+@pytest.mark.parametrize(("reason", "lines"), REFUSED)
+def test_bodies_that_no_form_takes(reason: str, lines: list[tuple[Any, ...]]):
+    nodes = body(*lines)
+    assert form_of(nodes) is None
+    assert reason in refusal(nodes)
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason", "instead"),
+    [
+        ((Linear[3, 4], Linear[4, 5]), "linear after linear is a second contraction", "Sequential[Linear[3, 4], Linear[4, 5]]"),
+        ((ReLU, Linear[3, 4]), "relu before linear gains nothing", "Sequential[ReLU, Linear[3, 4]]"),
+        ((Parallel[ReLU, Tanh], ReLU), "tanh reads nothing", "Sequential[Parallel[ReLU, Tanh], ReLU]"),
+        ((Linear[3, 3], Residual[Linear[3, 3]]), "second contraction", "Sequential[Linear[3, 3], Residual[Linear[3, 3]]]"),
+    ],
+)
+def test_fused_types_are_refused_when_they_are_made(parts: Any, reason: str, instead: str):
+    with pytest.raises(FusionError) as caught:
+        Fused[parts]
+    message = str(caught.value)
+    assert "cannot be one kernel" in message
+    assert reason in message
+    assert f"Write {instead} for one kernel each" in message
+
+
+def test_fused_types_that_are_made():
+    for parts in ((Residual[Tanh], ReLU), (Linear[3, 3], Residual[Sequential[Tanh, ReLU]])):
+        assert issubclass(Fused[parts], Fused)

@@ -1,0 +1,131 @@
+"""Sweeps over every op: its gradient, and that of element-wise ones twice, against differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from sweep import drawn, every_op, retyped
+
+from noeira.errors import VerifyError
+from noeira.ir.graph import Builder, Value
+from noeira.ir.interpret import interpret
+from noeira.ir.op import Draw, Op, Sample
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.types import TensorType
+from noeira.passes.vjp import gradients
+
+OPS = every_op()
+ELEMENTWISE = [rule for rule in OPS if isinstance(rule, Elementwise) and "." not in rule.name]
+
+
+def differentiable(sample: Sample) -> tuple[int, ...]:
+    """The operands to differentiate in: those the sample names, or all floats."""
+    if sample.differentiable is not None:
+        return sample.differentiable
+    return tuple(i for i, draw in enumerate(sample.operands) if draw.type.is_float)
+
+
+def seeded(rule: Op, sample: Sample, outputs: int) -> tuple[Builder, list[Value], list[Value]]:
+    """A graph of the op: its builder, operands, and cotangents of its first outputs."""
+    builder = Builder("tiny")
+    operands = [builder.input(f"v{i}", draw.type) for i, draw in enumerate(sample.operands)]
+    made = builder.emit(rule.name, *operands, **sample.attrs)
+    results = made if isinstance(made, tuple) else (made,)
+    seeds = [builder.input(f"seed{i}", v.type) for i, v in enumerate(results[:outputs])]
+    return builder, operands, seeds
+
+
+def differentiated(
+    rule: Op, sample: Sample, indices: Sequence[int]
+) -> tuple[Builder, list[Value], list[Value], dict[str, Value]] | None:
+    """The graph with its gradients, for cotangents of all outputs or else of the first.
+
+    None if it has no gradient.
+    """
+    types = rule.infer(rule.Attrs(**sample.attrs), *[draw.type for draw in sample.operands])
+    for outputs in dict.fromkeys((len(types), 1)):
+        builder, operands, seeds = seeded(rule, sample, outputs)
+        results = builder.nodes[-1].outputs
+        pairs = {v.name: seed for v, seed in zip(results, seeds, strict=False)}
+        try:
+            found = gradients(builder, pairs, [operands[i] for i in indices])
+            return builder, operands, seeds, found
+        except VerifyError as error:
+            # Without a gradient at all, the samples must say so: differentiable = ().
+            assert re.search(r"has no (second|third) derivative", str(error)), error
+    return None
+
+
+def check_direction(
+    function: Callable[[np.ndarray], float], x: np.ndarray, gradient: np.ndarray, seed: int
+) -> None:
+    """Compare a gradient with central differences along random directions."""
+    random = np.random.default_rng(seed)
+    for _ in range(3):
+        direction = random.standard_normal(x.shape)
+        step = 1e-5 / max(1.0, float(np.linalg.norm(direction)) / np.sqrt(x.size))
+        slope = (function(x + step * direction) - function(x - step * direction)) / (2 * step)
+        size = np.linalg.norm(gradient) * np.linalg.norm(direction)
+        assert abs(np.sum(gradient * direction) - slope) <= 1e-6 * max(float(size), 1.0)
+
+
+@pytest.mark.parametrize("rule", OPS, ids=str)
+def test_gradient_agrees_with_differences(rule: Op) -> None:
+    for number, sample in enumerate(rule.samples()):
+        check_gradient(rule, retyped(sample, "f64"), number)
+
+
+def check_gradient(rule: Op, sample: Sample, seed: int) -> None:
+    """Compare what vjp emits for a sample, run by the references, with differences."""
+    indices = differentiable(sample)
+    made = differentiated(rule, sample, indices) if indices else None
+    if made is None:
+        return
+    builder, operands, seeds, found = made
+    attrs = builder.nodes[0].attrs
+    random = np.random.default_rng(seed)
+    given = {v.name: drawn(d, random) for v, d in zip(operands, sample.operands, strict=True)}
+    given |= {value.name: random.standard_normal(value.type.shape) for value in seeds}
+    values = interpret(builder.done(()), given)
+    for index in indices:
+        name = operands[index].name
+
+        def loss(x: np.ndarray, name: str = name) -> float:
+            moved = given | {name: x}
+            results = rule.reference(attrs, *[moved[v.name] for v in operands])
+            pairs = zip(results, seeds, strict=False)
+            return float(sum(np.sum(r * given[value.name]) for r, value in pairs))
+
+        gradient = values[found[name].name] if name in found else np.zeros(())
+        check_direction(loss, given[name], np.broadcast_to(gradient, given[name].shape), seed)
+
+
+@pytest.mark.parametrize("rule", ELEMENTWISE, ids=str)
+def test_second_derivative_agrees_with_differences(rule: Op) -> None:
+    """The gradient of the gradient, along the op's own graph."""
+    sample = retyped(rule.samples()[0], "f64")
+    draws = tuple(Draw(TensorType("f64", (23,)), draw.kind) for draw in sample.operands)
+    sample = Sample(draws, sample.attrs)
+    made = differentiated(rule, sample, range(len(sample.operands)))
+    assert made is not None
+    builder, operands, seeds, found = made
+    cotangents = {v.name: builder.input(f"u.{name}", v.type) for name, v in found.items()}
+    second = gradients(builder, cotangents, operands)
+    random = np.random.default_rng(0)
+    given = {v.name: drawn(d, random) for v, d in zip(operands, sample.operands, strict=True)}
+    others = (*seeds, *cotangents.values())
+    given |= {value.name: random.standard_normal(value.type.shape) for value in others}
+    graph = builder.done(())
+    values = interpret(graph, given)
+    for operand in operands:
+
+        def product(x: np.ndarray, name: str = operand.name) -> float:
+            run = interpret(graph, given | {name: x})
+            return float(sum(np.sum(run[n] * given[u.name]) for n, u in cotangents.items()))
+
+        known = second.get(operand.name)
+        gradient = values[known.name] if known is not None else np.zeros(23)
+        check_direction(product, given[operand.name], gradient, 1)

@@ -1,0 +1,193 @@
+"""`noeira run`: the same bits from every stage, values from files, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noeira.runtime.toolchain import find_compiler
+
+pytest_plugins = ("command_line",)
+
+TINY = ["--batch", "5", "--isa", "avx2"]
+
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
+
+
+def test_run_on_the_reference(call: Callable[..., str], dumped: Path):
+    direct = call("run", "net.py:Joined", "--batch", "5", "--target", "reference")
+    assert re.fullmatch(r"loss = 1\.548714 \(0x3fc63c4[3-7]\)\n", direct)
+    for path in sorted(dumped.glob("*.nir")):
+        assert call("run", str(path), "--target", "reference") == direct
+    assert call("run", "stages/06_plan.plan", "--target", "reference") == direct
+    assert call("run", "net.py:Joined", "--seed", "1", "--target", "reference") != direct
+    message = call("run", "stages/unit.c", "--target", "reference", code=2)
+    assert "stages/unit.c is C" in message
+
+
+@needs_compiler
+def test_run_from_every_stage_gives_the_same_bits(call: Callable[..., str], dumped: Path):
+    direct = call("run", "net.py:Joined", "--batch", "5", "--seed", "3", "--save", "direct.npz")
+    expected = dict(np.load("direct.npz"))
+    paths = [p for p in sorted(dumped.iterdir()) if p.suffix in (".nir", ".plan", ".c", ".so")]
+    assert len(paths) == 9
+    for path in paths:
+        assert call("run", str(path), "--seed", "3", "--save", "out.npz") == direct
+        found = dict(np.load("out.npz"))
+        assert set(found) == set(expected)
+        for name, array in expected.items():
+            assert found[name].tobytes() == array.tobytes(), (path.name, name)
+
+
+@needs_compiler
+def test_the_direct_run_is_what_a_program_does(call: Callable[..., str], folder: Path):
+    import noeira
+    from noeira.commands.network import load_network
+    from noeira.commands.values import drawn_input
+    from noeira.nn import Adam, CrossEntropy
+
+    program = noeira.compile(load_network("net.py:Plain"), CrossEntropy, Adam(), batch=5, seed=7)
+    x, y = (drawn_input(given, 7, i) for i, given in enumerate(program.inputs))
+    loss = program.step(x, y)
+    call("run", "net.py:Plain", "--batch", "5", "--seed", "7", "--save", "out.npz")
+    found = dict(np.load("out.npz"))
+    assert float(found["loss"]) == loss
+    for name, array in program.params.items():
+        assert array.tobytes() == found[name].tobytes()
+
+
+@needs_compiler
+def test_an_edited_source_runs_as_it_stands(call: Callable[..., str], dumped: Path):
+    path = dumped / "unit.c"
+    text = path.read_text()
+    kernel = re.search(r"static NOINLINE void k\d+_cross_entropy\(", text)
+    assert kernel is not None
+    end = text.index("}", text.index("y0[0] =", kernel.start()))
+    path.write_text(f"{text[:end]}    y0[0] = 5.0f;\n{text[end:]}")
+    first, second = call("run", str(path)).splitlines()
+    assert first == f"running {path} as it stands (edited)"
+    assert second == "loss = 5 (0x40a00000)"
+    path.write_text(text.replace("long done = 0;", "long done = oops;"))
+    assert "oops" in call("run", str(path), code=1)
+
+
+def test_run_with_given_values(call: Callable[..., str], dumped: Path):
+    rng = np.random.default_rng(0)
+    shapes = {"0.weight": (4, 3), "0.bias": (3,), "1.weight": (3, 2), "1.bias": (2,)}
+    weights = {name: rng.normal(size=s).astype(np.float32) for name, s in shapes.items()}
+    inputs = {"x": rng.normal(size=(5, 4)).astype(np.float32), "target": np.array([0, 1, 1, 0, 1])}
+    np.savez("w.npz", **weights)  # type: ignore[arg-type]
+    np.savez("i.npz", **inputs)  # type: ignore[arg-type]
+    words = ("run", "stages/00_trace.nir", "--target", "reference")
+    text = call(*words, "--weights", "w.npz", "--inputs", "i.npz")
+    hidden = np.maximum(inputs["x"] @ weights["0.weight"] + weights["0.bias"], 0)
+    z = hidden @ weights["1.weight"] + weights["1.bias"]
+    lse = np.log(np.exp(z).sum(1))
+    loss = float((lse - z[np.arange(5), inputs["target"]]).mean())
+    assert float(text.split()[2]) == pytest.approx(loss, rel=1e-5)
+    np.savez("short.npz", x=inputs["x"])
+    message = call(*words, "--inputs", "short.npz", code=1)
+    assert "short.npz has x; it must have x, target" in message
+    np.savez("more.npz", **weights, oops=np.zeros(3))  # type: ignore[arg-type]
+    assert "more.npz has oops, which is no parameter" in call(
+        *words, "--weights", "more.npz", code=1
+    )
+    np.savez("fewer.npz", **{"0.bias": weights["0.bias"]})
+    message = call(*words, "--weights", "fewer.npz", code=1)
+    assert "fewer.npz lacks 0.weight, 1.weight, 1.bias" in message
+    np.savez("wrong.npz", **{**weights, "0.bias": np.zeros(4, np.float32)})  # type: ignore[arg-type]
+    assert "0.bias has shape (4,), it must be (3,)" in call(
+        *words, "--weights", "wrong.npz", code=1
+    )
+    np.save("array.npy", np.zeros(3))
+    assert "array.npy is no .npz file" in call(*words, "--weights", "array.npy", code=1)
+    assert "none.npz cannot be read" in call(*words, "--inputs", "none.npz", code=1)
+
+
+def test_large_outputs_are_shortened(call: Callable[..., str]):
+    words = ("run", "net.py:Plain", "--batch", "5", "--loss", "none", "--target", "reference")
+    head, *elements, more = call(*words).splitlines()
+    assert re.fullmatch(r"2\.linear: f32\[5, 2\], sha256 [0-9a-f]{16}", head)
+    assert len(elements) == 8 and elements[0].startswith("  [0, 0] = ")
+    assert more == "  … and 2 more"
+
+
+def damage(text: str, old: str, new: str) -> str:
+    """The text with one part changed."""
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        ("00_trace.nir", "// noeira-ir 1", "// noeira-ir 9", "line 1: expected "),
+        ("00_trace.nir", "to do: vjp", "to do: vjq", "line 2: there is no pass 'vjq'"),
+        ("00_trace.nir", "input %x: f32[5, 4]", "input %x: f32[5, 4", "line 10: expected ','"),
+        ("00_trace.nir", "relu(%0.linear)", "relu(%0.lnear)", "%0.lnear is not defined above"),
+        ("00_trace.nir", "= zero()", "= zeros()", "there is no distribution 'zeros'"),
+        ("00_trace.nir", "  return %loss\n}\n", "", "the text ends too early"),
+        ("06_plan.plan", "arena 768", "arena x", "expected a whole number, got 'x'"),
+        ("06_plan.plan", "call %0.relu: ", "call %0.rel: ", "no node has %0.rel as its first"),
+        ("unit.c", "const char noeira_plans[] =", "const char plans[] =", "expected the plans"),
+        ("unit.c", "noeira-plan 1", "noeira-plan 7", "line 1: expected "),
+    ],
+)
+def test_damaged_files(
+    name: str, old: str, new: str, expected: str, call: Callable[..., str], dumped: Path
+):
+    path = dumped / name
+    path.write_text(damage(path.read_text(), old, new))
+    message = call("run", f"stages/{name}", "--seed", "0", code=1)
+    assert message.startswith(f"noeira: stages/{name}") and message.count("\n") == 1
+    assert expected in message and re.search(r"line \d+: ", message)
+
+
+def test_binary_files_are_no_graphs(call: Callable[..., str], folder: Path):
+    (folder / "x.nir").write_bytes(b"\xff\xfe\x00")
+    assert "x.nir, line 1: expected text" in call("run", "x.nir", code=1)
+    (folder / "x.so").write_bytes(b"\x7fELF\x02")
+    assert "x.so is damaged" in call("run", "x.so", code=1)
+
+
+@needs_compiler
+def test_libraries_that_noeira_did_not_build(call: Callable[..., str], dumped: Path):
+    whole = (dumped / "unit.so").read_bytes()
+    (dumped / "unit.so").write_bytes(whole[: len(whole) // 2])
+    assert "unit.so is damaged: its end is missing" in call("run", "stages/unit.so", code=1)
+    import _ctypes
+
+    path = getattr(_ctypes, "__file__", None)
+    if path:
+        assert "has no noeira_plans" in call("run", path, code=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("arena + 512 size 60", "arena + 720 size 60", "inside the arena of 768 bytes"),
+        ("arena + 512 size 60", "arena + 512 size 6", "%0.relu has 60 bytes"),
+        ("place %x: input %x", "place %x: input %y", "the graph has no input %y"),
+        ("place %lse: arena", "place %lost: arena", "the graph has no value %lost"),
+        ("arena + 640 size 20", "arena + 768 size 20", "inside the arena of 768 bytes"),
+        ("input %x + 0", "input %x + 4", "place %x: it ends at 84, input x at 80"),
+        ("output %loss + 0 size 4 live 2 to 13", "literal 2.0", "it cannot write to a literal"),
+    ],
+)
+def test_plans_that_would_leave_their_memory(
+    old: str, new: str, expected: str, call: Callable[..., str], folder: Path
+):
+    plan = call("dump", "net.py:Joined", *TINY, "--stage", "plan")
+    (folder / "x.plan").write_text(damage(plan, old, new))
+    assert expected in call("run", "x.plan", "--target", "reference", code=1)
+
+
+@needs_compiler
+def test_a_plan_for_another_machine(call: Callable[..., str], folder: Path):
+    plan = call("dump", "net.py:Joined", "--batch", "5", "--isa", "neon", "--stage", "plan")
+    (folder / "x.plan").write_text(plan)
+    assert "x.plan is for c neon, this machine is c " in call("run", "x.plan", code=1)

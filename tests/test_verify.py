@@ -1,0 +1,201 @@
+"""The rules of the IR: one broken graph for each, and the message that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from graphs import STAGES, emit, f32, graphs
+from hypothesis import given
+
+from noeira.errors import VerifyError
+from noeira.ir.fused import close
+from noeira.ir.graph import (
+    Attrs,
+    Builder,
+    ComputeGraph,
+    Group,
+    Input,
+    Node,
+    Origin,
+    State,
+    Update,
+    Value,
+)
+from noeira.ir.op import op
+from noeira.ir.text import Dump
+from noeira.ir.types import Layout, Member, TensorType, lay_out
+from noeira.ir.verify import verify
+
+
+def small() -> ComputeGraph:
+    """Two nodes in a group, a flat state, a counter."""
+    builder = Builder("small")
+    layout = lay_out("net", {"w": (4, 3), "b": (3,)})
+    builder.layouts.append(layout)
+    x = builder.input("x", f32(2, 4))
+    builder.input("target", TensorType("i32", (2,)), 3)
+    w, b = (Value(m.name, f32(*m.shape)) for m in layout.members)
+    builder.state("params", TensorType("f32", (64,), "net"), (w, b), ("zero()", "zero()"))
+    n = builder.state("n", TensorType("i64", ()))
+    builder.group("0", "LinearReLU[4, 3]")
+    y = emit(builder, "linear", x, w, b, hint="y", group="0")
+    z = emit(builder, "relu", y, hint="z", group="0")
+    builder.update(n, emit(builder, "count", n, hint="n.next"))
+    return builder.done([z])
+
+
+GRAPH = small()
+LAYOUT = GRAPH.layouts[0]
+X, TARGET = (i.value for i in GRAPH.inputs)
+LINEAR, RELU, COUNT = GRAPH.nodes
+PARAMS, N = GRAPH.states
+FUSED = close((LINEAR, RELU), {"z"}, Origin("0", "LinearReLU[4, 3]", "trace"))
+
+
+def with_layout(*members: Member, size: int = 64) -> ComputeGraph:
+    """The graph with another layout, and without its members."""
+    params = replace(PARAMS, members=(), initial=())
+    layouts = (Layout("net", size, members),)
+    return replace(GRAPH, layouts=layouts, states=(params, N), nodes=(COUNT,), outputs=())
+
+
+def with_state(**changes: Any) -> ComputeGraph:
+    """The graph with another flat state."""
+    return replace(GRAPH, states=(replace(PARAMS, **changes), N))
+
+
+def with_nodes(*nodes: Node) -> ComputeGraph:
+    """The graph with other nodes before the counter's."""
+    return replace(GRAPH, nodes=(*nodes, COUNT))
+
+
+def part_of(node: Node, index: int, **changes: Any) -> Node:
+    """A fused node with one part of its body changed."""
+    body = [*node.body]
+    body[index] = replace(body[index], **changes)
+    return replace(node, body=tuple(body))
+
+
+W, B = PARAMS.members
+WIDE = Value("y", f32(2, 5))
+HEAD = {
+    "a layout is defined twice": replace(GRAPH, layouts=(LAYOUT, LAYOUT)),
+    "@net: b begins at 13, not at a multiple of 32": with_layout(Member("b", (3,), 13)),
+    "@net: b begins before the end of the member above": with_layout(
+        Member("w", (40,), 0), Member("b", (3,), 32)
+    ),
+    "@net: its members go past its end": with_layout(Member("w", (65,), 0)),
+    "%params: there is no layout @net": replace(GRAPH, layouts=()),
+    "%params has not the size of @net": with_layout(size=96),
+    "%params has members but no layout": with_state(value=Value("params", f32(64))),
+    "the members of %params are not those of @net": with_state(members=(B, W)),
+    "%params has 1 initial values for 2 members": with_state(initial=("zero()",)),
+    "'a b' is no name: letters, digits, _ . ~ ^ only": replace(
+        GRAPH, inputs=(Input(Value("a b", f32())),)
+    ),
+    "%x is defined twice": replace(GRAPH, inputs=(Input(X), Input(X))),
+    "%x: there is no dtype 'f31'": replace(GRAPH, inputs=(Input(Value("x", TensorType("f31", ()))),)),
+    "%x: f32[2, 0] has an empty axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, 0))),)),
+    "%x is f32[2, 4]: only i32 and i64 inputs have a limit": replace(GRAPH, inputs=(Input(X, 3),)),
+    "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
+    "a group is declared twice": replace(GRAPH, groups=GRAPH.groups * 2),
+}
+NODES = {
+    "%y is not defined above": with_nodes(RELU, LINEAR),
+    "%y is f32[2, 3] above, and read as f32[2, 5]": with_nodes(LINEAR, replace(RELU, inputs=(WIDE,))),
+    "linear gives f32[2, 3], not f32[2, 5]": with_nodes(replace(LINEAR, outputs=(WIDE,)), RELU),
+    "relu takes 1 operands, got 2": with_nodes(LINEAR, replace(RELU, inputs=(X, X))),
+    "linear takes x, weight, bias, got 1 operands": with_nodes(replace(LINEAR, inputs=(X,)), RELU),
+    "linear: x f32[2, 4] and weight f32[2, 4] do not fit": with_nodes(replace(LINEAR, inputs=(X, X)), RELU),
+    "%x is defined twice": with_nodes(replace(LINEAR, outputs=(Value("x", f32(2, 3)),)), RELU),
+    "no type asked for group '1~'": with_nodes(LINEAR, replace(RELU, group="1~")),
+    "fused: a kernel is a body of plain nodes": with_nodes(replace(FUSED, body=())),
+    "nodes were fused, but no type asked for it": with_nodes(replace(FUSED, group="")),
+    "the body joins groups '0~' and '0'": with_nodes(part_of(FUSED, 1, group="0~")),
+    "the body reads %x, which neither it nor its inputs define": with_nodes(
+        replace(FUSED, inputs=(W, B))
+    ),
+    "the body defines %y twice": with_nodes(part_of(FUSED, 1, outputs=LINEAR.outputs)),
+    "no line of the body defines %x": with_nodes(replace(FUSED, outputs=(X,))),
+    "relu gives f32[2, 3], not f32[2, 5]": with_nodes(
+        replace(part_of(FUSED, 1, outputs=(Value("z", f32(2, 5)),)), outputs=(Value("z", f32(2, 5)),))
+    ),
+}
+END = {
+    "%a, returned or the update of a state, is not defined": replace(GRAPH, outputs=(Value("a", f32()),)),
+    "%z, returned or the update of a state, is f32[2, 3], not f32[]": replace(
+        GRAPH, outputs=(Value("z", f32()),)
+    ),
+    "%x is updated, but is no state": replace(GRAPH, updates=(Update(X, X),)),
+    "%n is updated twice": replace(GRAPH, updates=GRAPH.updates * 2),
+    "%n is i64[], its update f32[2, 4]": replace(GRAPH, updates=(Update(N.value, X),)),
+}
+
+
+def message(graph: ComputeGraph) -> str:
+    """What the verifier says of a graph."""
+    with pytest.raises(VerifyError) as caught:
+        verify(graph, after="vjp")
+    return str(caught.value)
+
+
+def test_the_graphs_that_are_broken_here_are_fine_otherwise():
+    assert verify(GRAPH) is GRAPH
+    verify(with_nodes(FUSED))
+    verify(with_layout(*LAYOUT.members))
+
+
+@pytest.mark.parametrize(("rule", "graph"), HEAD.items())
+def test_rules_of_the_head(rule: str, graph: ComputeGraph):
+    assert message(graph) == f"{rule} (after vjp)\n  at the head of @small"
+
+
+@pytest.mark.parametrize(("rule", "graph"), NODES.items())
+def test_rules_of_nodes(rule: str, graph: ComputeGraph):
+    first, place, *lines = message(graph).split("\n")
+    assert first.startswith(rule)
+    assert first.endswith(" (after vjp)")
+    assert place.startswith("  line ")
+    (marked,) = (i for i, line in enumerate(lines) if line.startswith("  > "))
+    bad = graph.nodes[marked]
+    assert str(graph).split("\n")[int(place.split()[1]) - 3].lstrip().startswith(str(bad.outputs[0]))
+
+
+@pytest.mark.parametrize(("rule", "graph"), END.items())
+def test_rules_of_the_end(rule: str, graph: ComputeGraph):
+    assert message(graph) == f"{rule} (after vjp)\n  at the end of @small"
+
+
+def test_the_whole_message(golden: Callable[..., None]):
+    names = [Value(f"v{i}", f32(3)) for i in range(9)]
+    nodes = [
+        Node(op("relu"), (a,), (b,), Attrs(), Origin("net", "ReLU", "trace"))
+        for a, b in zip(names, names[1:], strict=False)
+    ]
+    nodes[4] = replace(nodes[4], inputs=(Value("v9", f32(3)),))
+    graph = ComputeGraph("chain", (), (Input(names[0]),), (), (), tuple(nodes), (), (names[-1],))
+    golden(message(graph))
+
+
+def test_the_group_of_a_stamp():
+    assert GRAPH.group_of("0~") == GRAPH.group_of("0^") == GRAPH.group_of("0") == Group("0", "LinearReLU[4, 3]")
+    with pytest.raises(KeyError):
+        GRAPH.group_of("1")
+
+
+def test_a_state_without_members_begins_once():
+    graph = replace(GRAPH, states=(PARAMS, State(N.value, (), ("zero()", "zero()"))))
+    assert message(graph).startswith("%n has 2 initial values for 0 members")
+
+
+@pytest.mark.parametrize("dump", STAGES.values(), ids=STAGES)
+def test_every_stage_verifies(dump: Dump):
+    verify(dump.graph)
+
+
+@given(graphs(stamps=("", "0", "0~")))
+def test_random_graphs_verify(graph: ComputeGraph):
+    verify(graph)
