@@ -9,6 +9,7 @@ from noeira.codegen.c import CTarget
 from noeira.codegen.target import AVX2
 from noeira.ir.plan import parse_plan
 from noeira.ir.text import Dump, parse_dump
+from noeira.job import Job
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.passes.memory import make_plan
 from noeira.passes.pipeline import resume
@@ -26,7 +27,7 @@ def show(title: str, text: object) -> None:
 def main() -> None:
     """Print the stages of one training step."""
     show("the type", f"{Tiny.__base__!r}: {Tiny.shapes()}\n")
-    job = compiler.Job(Tiny, batch=8, loss=CrossEntropy, optimizer=SGD(lr=0.1))
+    job = Job(Tiny, batch=8, loss=CrossEntropy, optimizer=SGD(lr=0.1))
 
     traced = job.step()
     show("the graph of the network, nothing done yet", traced)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from noeira.compiler import Job
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.graph import Builder, ComputeGraph, Node, Origin, Value
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.text import Dump
 from noeira.ir.types import TensorType, lay_out
+from noeira.job import Job
 from noeira.nn import (
     ELU,
     GELU,

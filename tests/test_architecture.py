@@ -17,10 +17,11 @@ MAY_IMPORT = {
     "codegen": {"ir"},
     "runtime": {"ir", "codegen"},
     "nn": {"ir", "runtime.store"},
-    "nn.training": {"ir", "nn", "runtime", "compiler"},
-    "compiler": {"ir", "passes", "codegen", "runtime", "nn"},
-    "report": {"ir", "passes", "codegen", "runtime", "nn", "compiler"},
-    "commands": {"ir", "passes", "codegen", "runtime", "nn", "compiler", "report"},
+    "nn.training": {"ir", "nn", "runtime", "job", "compiler"},
+    "job": {"ir", "passes", "nn"},
+    "compiler": {"ir", "passes", "codegen", "runtime", "nn", "job"},
+    "report": {"ir", "passes", "codegen", "runtime", "nn", "job", "compiler"},
+    "commands": {"ir", "passes", "codegen", "runtime", "nn", "job", "compiler", "report"},
 }
 OPEN = {"errors", "config", "__version__"}
 LONGEST = 450

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import noeira
-from noeira.compiler import Job, choose_target, lower, split_plans
+from noeira.compiler import lower
 from noeira.ir.text import parse_dump
+from noeira.job import Job
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.runtime.unit import Toolchain, choose_toolchain, split_plans
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(), "batch": 4}
@@ -22,6 +24,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import noeira
+from noeira.compiler import lower
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
@@ -78,12 +81,12 @@ def test_every_stage_of_a_compile_is_dumped(
         "06_plan.plan",
     ]
     assert (tmp_path / "Sequential.c").read_text() == program.source
-    builder = choose_target("cpu")
-    assert builder is not None
+    toolchain = choose_toolchain("cpu")
+    assert toolchain is not None
     final = (tmp_path / "sequential.step" / "06_plan.plan").read_text()
     for name in names[:-1]:
         dump = parse_dump((tmp_path / "sequential.step" / name).read_text())
-        assert str(lower(dump, builder.target)) == final
+        assert str(lower(dump, toolchain.target)) == final
 
 
 def test_the_unit_carries_its_plans() -> None:
@@ -102,13 +105,13 @@ def test_a_warm_start_runs_no_pass_and_no_compiler(
 ) -> None:
     x, y = batch()
     cold = noeira.compile(Net, **OPTIONS)
-    import noeira.compiler as compiler
+    from noeira import compiler
 
     def refuse(*args: object) -> None:
         raise AssertionError("a warm start came here")
 
     monkeypatch.setattr(compiler, "lower", refuse)
-    monkeypatch.setattr(compiler, "compile_source", refuse)
+    monkeypatch.setattr(Toolchain, "build", refuse)
     warm = noeira.compile(Net, **OPTIONS)
     assert warm.step(x, y) == cold.step(x, y)
     with pytest.raises(AssertionError):
@@ -119,8 +122,8 @@ def test_kernels_are_shared_and_each_is_one_symbol() -> None:
     class Deep(Sequential[LinearReLU[8, 8], LinearReLU[8, 8], LinearReLU[8, 8], Linear[8, 3]]):
         """Three layers alike."""
 
-    builder = choose_target("cpu")
-    assert builder is not None
+    toolchain = choose_toolchain("cpu")
+    assert toolchain is not None
     program = noeira.compile(Deep, batch=4)
     plan = program.plans["forward"]
     assert len(plan.calls) == 4
@@ -159,9 +162,9 @@ EDIT = """        if (thread == 0)
 def test_a_compiler_that_fails_is_quoted(
     monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path
 ) -> None:
-    builder = choose_target("cpu")
-    assert builder is not None
-    real = " ".join(builder.compiler.command)
+    toolchain = choose_toolchain("cpu")
+    assert toolchain is not None
+    real = " ".join(toolchain.compiler.command)
     broken = tmp_path / "cc"
     broken.write_text(
         f'#!/bin/sh\ncase "$*" in *unit.c*) echo "unit.c:7: the disk is on fire" >&2; exit 1;; esac\nexec {real} "$@"\n'

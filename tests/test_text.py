@@ -22,7 +22,6 @@ from graphs import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noeira.compiler import Job
 from noeira.errors import ParseError, VerifyError
 from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.lexer import Line, literal
@@ -31,6 +30,7 @@ from noeira.ir.plan import parse_plan
 from noeira.ir.text import Dump, graph_text, parse_dump, parse_graph, split_passes
 from noeira.ir.types import Range, TensorType
 from noeira.ir.verify import verify
+from noeira.job import Job
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.passes.memory import make_plan
 

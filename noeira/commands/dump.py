@@ -7,7 +7,6 @@ import json
 import shutil
 from pathlib import Path
 
-from noeira import compiler
 from noeira.commands.network import add_model, stages_from
 from noeira.commands.usage import UsageError
 from noeira.errors import NoeiraError
@@ -16,6 +15,7 @@ from noeira.report.drawing import dot, mermaid
 from noeira.report.stages import Stages
 from noeira.report.structure import dump_value, plan_value
 from noeira.runtime.dump import write
+from noeira.runtime.unit import choose_toolchain
 
 STAGES = ("trace", "train", "fused", "plan", "c")
 FORMATS = ("text", "json", "dot", "mermaid")
@@ -108,11 +108,11 @@ def write_all(stages: Stages, folder: Path, isa: str | None) -> int:
         for name, text in texts.items():
             write(folder / name, text)
             print(folder / name)
-        builder = compiler.choose_target("cpu")
-        if builder is None or isa not in (None, builder.target.isa.name):
+        toolchain = choose_toolchain("cpu")
+        if toolchain is None or isa not in (None, toolchain.target.isa.name):
             print("no unit.so: there is no compiler here for this source")
             return 0
-        library = compiler.compile_source(stages.source, builder)
+        library = toolchain.build(stages.source)
         shutil.copyfile(library.path, folder / "unit.so")
     except OSError as error:
         raise NoeiraError(f"{folder} cannot be written: {error.strerror or error}") from None

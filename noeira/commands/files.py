@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from noeira import compiler
 from noeira.commands.check import check_plan
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph
@@ -22,6 +21,7 @@ from noeira.ir.random import Distribution
 from noeira.ir.text import Dump, parse_dump
 from noeira.ir.verify import verify
 from noeira.passes.pipeline import resume
+from noeira.runtime.unit import split_plans
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ def plans_in_text(path: str, text: str) -> list[Plan]:
     if not text.startswith(PLAN_VERSION):
         raise ParseError(f"{path}, line 1: expected {PLAN_VERSION!r}, got {text[:SHOWN]!r}")
     with one_line(path, text):
-        plans = compiler.split_plans(text)
+        plans = split_plans(text)
         for plan in plans:
             verify(plan.graph)
             check_plan(plan)

@@ -7,7 +7,6 @@ import ctypes
 import struct
 from pathlib import Path
 
-from noeira import compiler
 from noeira.codegen.c import CTarget
 from noeira.codegen.source import Source
 from noeira.codegen.target import ISAS
@@ -22,13 +21,13 @@ from noeira.commands.files import (
 from noeira.commands.network import add_options, stages_from
 from noeira.commands.usage import UsageError
 from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
-from noeira.compiler import Builder
+from noeira.compiler import lower, render_plans, run_passes
 from noeira.errors import NoeiraError
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.passes.memory import make_plan
-from noeira.passes.pipeline import resume
+from noeira.job import TARGETS
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
+from noeira.runtime.unit import Toolchain, choose_toolchain
 
 SUFFIXES = (".nir", ".plan", ".c", ".so")
 # What the vector unit of a machine can run beside its own.
@@ -50,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target",
-        choices=compiler.TARGETS,
+        choices=TARGETS,
         default="cpu",
         help="cpu, or reference: the graph by NumPy (default: cpu)",
     )
@@ -93,28 +92,26 @@ def loaded(args: argparse.Namespace) -> EntryPoint:
 
 def from_dump(dump: Dump, target: str) -> EntryPoint:
     """A graph, after the passes that are still to do."""
-    done = resume(dump)(dump)
-    builder = compiler.choose_target(target)
-    if builder is None:
-        return ReferenceEntry(done.graph)
-    plan = make_plan(done.graph, builder.target.choose, builder.target.name)
-    return compiled(plan, builder.target, builder)
+    toolchain = choose_toolchain(target)
+    if toolchain is None:
+        return ReferenceEntry(run_passes(dump).graph)
+    return compiled(lower(dump, toolchain.target), toolchain.target, toolchain)
 
 
 def from_plan(plan: Plan, path: str, target: str) -> EntryPoint:
     """A plan as it stands."""
-    builder = compiler.choose_target(target)
-    if builder is None:
+    toolchain = choose_toolchain(target)
+    if toolchain is None:
         return ReferenceEntry(plan.graph)
-    return compiled(plan, target_of(plan, path, builder), builder)
+    return compiled(plan, target_of(plan, path, toolchain), toolchain)
 
 
-def compiled(plan: Plan, target: CTarget, builder: Builder) -> EntryPoint:
+def compiled(plan: Plan, target: CTarget, toolchain: Toolchain) -> EntryPoint:
     """A plan, rendered and built."""
     from noeira.runtime.build import load
 
-    source = compiler.render_plans(plan.name.partition(".")[0], [plan], target)
-    return CompiledEntry(plan, load(compiler.compile_source(source, builder)))
+    source = render_plans(plan.name.partition(".")[0], [plan], target)
+    return CompiledEntry(plan, load(toolchain.build(source)))
 
 
 def from_source(path: str, entry: str) -> EntryPoint:
@@ -127,14 +124,14 @@ def from_source(path: str, entry: str) -> EntryPoint:
     plans = plans_in_source(path, text)
     plan = chosen(plans, path, entry)
     cache = open_cache()
-    compiler_found = require_compiler(cache)
-    target = target_of(plan, path, Builder(CTarget(compiler_found.isa), compiler_found, cache))
+    compiler = require_compiler(cache)
+    target = target_of(plan, path, Toolchain(CTarget(compiler.isa), compiler, cache))
     first = text.partition("\n")[0]
     name = first.removeprefix("// noeira: ").partition(" for ")[0]
-    if text != compiler.render_plans(name, plans, target).text:
+    if text != render_plans(name, plans, target).text:
         print(f"running {path} as it stands (edited)")
     source = Source("c", name, text, "".join(map(str, plans)))
-    return CompiledEntry(plan, load(build_library(source, compiler_found, cache)))
+    return CompiledEntry(plan, load(build_library(source, compiler, cache)))
 
 
 def from_library(path: str, entry: str) -> EntryPoint:
@@ -181,13 +178,13 @@ def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
     return found[entry]
 
 
-def target_of(plan: Plan, path: str, builder: Builder) -> CTarget:
+def target_of(plan: Plan, path: str, toolchain: Toolchain) -> CTarget:
     """The target that a plan was made for. Raises NoeiraError if this machine cannot run it."""
-    own = builder.target.isa.name
+    own = toolchain.target.isa.name
     isa = plan.target.split()[-1]
     if isa != own and isa not in ALSO_RUNS.get(own, ()):
         raise NoeiraError(
-            f"{path} is for {plan.target}, this machine is {builder.target.name}: "
+            f"{path} is for {plan.target}, this machine is {toolchain.target.name}: "
             f"run the .nir that it was made from"
         )
     return CTarget(ISAS[isa])

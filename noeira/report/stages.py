@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from noeira import compiler
 from noeira.codegen.c import CTarget
 from noeira.codegen.target import ISAS, PLAIN
-from noeira.compiler import Job
+from noeira.compiler import render_plans
 from noeira.errors import NoeiraError
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
+from noeira.job import Job, check_options, check_type, entry_name, make_job
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -40,7 +40,7 @@ class Stages:
     @cached_property
     def traced(self) -> Dump:
         """The graph before any pass. Raises NoeiraError if the job has no such entry."""
-        found = {compiler.entry_name(dump): dump for dump in self.job.entries()}
+        found = {entry_name(dump): dump for dump in self.job.entries()}
         if not self.entry:
             return list(found.values())[-1]
         if self.entry not in found:
@@ -76,7 +76,7 @@ class Stages:
     @cached_property
     def source(self) -> Source:
         """The unit of this entry alone."""
-        return compiler.render_plans(self.job.net.__name__, [self.plan], self.target)
+        return render_plans(self.job.net.__name__, [self.plan], self.target)
 
 
 def stages_of(
@@ -97,10 +97,10 @@ def stages_of(
     is written for, by default this machine's. Raises CompositionError, ShapeError or FusionError.
     """
     kind: Any = type(net) if isinstance(net, Module) else net
-    compiler.check_type(kind)
+    check_type(kind)
     optimizer = optimizer if loss is not None else None
-    compiler.check_options(batch, "cpu", loss, optimizer)
-    job = compiler.make_job(kind, loss, optimizer, batch, input, init, dtype, ())
+    check_options(batch, "cpu", loss, optimizer)
+    job = make_job(kind, loss, optimizer, batch, input, init, dtype, ())
     return Stages(job, target_of(isa), entry)
 
 

@@ -6,7 +6,7 @@ Label smoothing s replaces the target distribution t by (1 - s)·t + s/C (Szeged
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph

@@ -33,7 +33,7 @@ class Trainer:
         seed: int = 0,
         dtype: Literal["f32", "f64"] = "f32",
     ) -> None:
-        from noeira.compiler import check_options, check_type
+        from noeira.job import check_options, check_type
 
         check_options(batch, target, loss, optimizer)
         if not isinstance(net, Module):

@@ -1,0 +1,200 @@
+"""What is compiled: the graphs that make up a program, each with the passes still to run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from noeira.errors import CompositionError, DeviceError, ShapeError
+from noeira.ir.graph import ComputeGraph
+from noeira.ir.text import Dump
+from noeira.ir.verify import verify
+from noeira.nn.core.init import Initializer, Kaiming
+from noeira.nn.core.module import Module
+from noeira.nn.core.signature import Shape
+from noeira.nn.core.trace import per_sample, trace
+from noeira.nn.loss import Loss, LossLike, loss_type
+from noeira.nn.metrics import Accuracy, MetricLike, metric_type
+from noeira.nn.optimizer import Optimizer
+from noeira.nn.optimizer import optimizer as optimizer_value
+from noeira.passes.base import Pass
+from noeira.passes.dce import DeadCodeElimination
+from noeira.passes.fuse import Fuse
+from noeira.passes.keep_gradients import KeepGradients
+from noeira.passes.resident import Resident
+from noeira.passes.schedule import Schedule
+from noeira.passes.update import ApplyOptimizer
+from noeira.passes.vjp import Vjp
+
+TARGETS = ("cpu", "reference")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is compiled: a network type with everything that decides its graphs."""
+
+    net: type[Module]
+    batch: int = 1
+    loss: type[Loss] | None = None
+    optimizer: Optimizer | None = None
+    metrics: tuple[type[Module], ...] = ()
+    input: Shape | tuple[Shape, ...] | None = None
+    init: Initializer | type[Initializer] = Kaiming
+    dtype: str = "f32"
+
+    def entries(self) -> list[Dump]:
+        """The entries that need no data set: forward, with a loss gradients, with an optimizer
+        step.
+        """
+        found = [self.forward()]
+        if self.loss is not None:
+            found.append(self.gradients())
+        if self.optimizer is not None:
+            found.append(self.step())
+        return found
+
+    def forward(self) -> Dump:
+        """The network in evaluation mode."""
+        return self.dump("forward", self.batch, loss=None, phase="eval")
+
+    def step(self) -> Dump:
+        """One training step."""
+        return self.dump("step", self.batch, loss=self.loss, passes=(Vjp(), self.update()))
+
+    def gradients(self) -> Dump:
+        """Loss and gradients."""
+        return self.dump("gradients", self.batch, loss=self.loss, passes=(Vjp(), KeepGradients()))
+
+    def fit(self, samples: int) -> list[Dump]:
+        """Training steps over resident data: one of the full batch, and one of the smaller last
+        one.
+        """
+        found = list[Dump]()
+        for entry, rows in batches("fit", samples, self.batch):
+            resident = Resident(samples, (("loss", float(rows)),))
+            passes = (Vjp(), self.update(), resident)
+            found.append(self.dump(entry, rows, loss=self.loss, passes=passes))
+        return found
+
+    def evaluate(self, samples: int) -> list[Dump]:
+        """Loss and metrics over resident data."""
+        found = list[Dump]()
+        for entry, rows in batches("evaluate", samples, min(self.batch, samples)):
+            graph = self.trace(entry, rows, self.loss, "eval", self.metrics)
+            weights = tuple(
+                (v.name, float(rows) if v.name == "loss" else 1.0) for v in graph.outputs
+            )
+            found.append(dump_of(graph, (Resident(samples, weights),)))
+        return found
+
+    def update(self) -> ApplyOptimizer:
+        """The pass that appends the optimizer."""
+        assert self.optimizer is not None
+        infos = self.net.parameters()
+        layout = self.net.layout()
+        decayed = max((m.end for m in layout.members if infos[m.name].decay), default=0)
+        chosen = self.optimizer
+        options = tuple(chosen.options().items())
+        return ApplyOptimizer(chosen.op, chosen.lr, options, decayed)
+
+    def dump(
+        self,
+        entry: str,
+        batch: int,
+        loss: type[Loss] | None,
+        phase: Literal["train", "eval"] = "train",
+        passes: tuple[Pass, ...] = (),
+    ) -> Dump:
+        """A traced graph, and what is to be done with it."""
+        return dump_of(self.trace(entry, batch, loss, phase), passes)
+
+    def trace(
+        self,
+        entry: str,
+        batch: int,
+        loss: type[Loss] | None,
+        phase: Literal["train", "eval"],
+        metrics: tuple[type[Module], ...] = (),
+    ) -> ComputeGraph:
+        """The graph of the type, before any pass."""
+        return trace(
+            self.net,
+            batch=batch,
+            loss=loss,
+            metrics=metrics,
+            input=self.input,
+            phase=phase,
+            init=self.init,
+            dtype=self.dtype,
+            entry=entry,
+        )
+
+
+def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...]) -> Dump:
+    """A traced graph with the passes still to run: the given ones, then those of every compile."""
+    todo = (*passes, DeadCodeElimination(), Fuse(), Schedule())
+    return Dump(verify(graph, after="trace"), ("trace",), tuple(map(str, todo)))
+
+
+def batches(entry: str, samples: int, batch: int) -> list[tuple[str, int]]:
+    """The entries that go once through a data set: whole batches, and what is left."""
+    rest = samples % batch
+    return [(entry, batch), *([(f"{entry}.last", rest)] if rest else [])]
+
+
+def make_job(
+    net: type[Module],
+    loss: LossLike | None,
+    optimizer: Optimizer | type[Optimizer] | None,
+    batch: int,
+    input: Shape | tuple[Shape, ...] | None,
+    init: Initializer | type[Initializer],
+    dtype: str,
+    metrics: Sequence[MetricLike] | None,
+) -> Job:
+    """The job behind the options of `compile`: losses, metrics and optimizers in whatever form they
+    were given.
+    """
+    loss_kind = None if loss is None else loss_type(loss)
+    chosen = None if optimizer is None else optimizer_value(optimizer)
+    if metrics is None:
+        kinds = default_metrics(net, loss_kind, input)
+    else:
+        kinds = tuple(metric_type(m) for m in metrics)
+    return Job(net, batch, loss_kind, chosen, kinds, input, init, dtype)
+
+
+def default_metrics(
+    net: type[Module], loss: type[Loss] | None, input: Shape | tuple[Shape, ...] | None
+) -> tuple[type[Module], ...]:
+    """Accuracy, where the loss takes class numbers."""
+    if loss is None:
+        return ()
+    prediction = net.solve(*per_sample(net, input)).outputs[0]
+    target = loss.solve(prediction.written(), None).inputs[1]
+    return (Accuracy,) if target.limit is not None else ()
+
+
+def check_type(net: Any) -> None:
+    """Raises CompositionError unless `net` is a network type."""
+    if not isinstance(net, type) or not issubclass(net, Module):
+        raise CompositionError(f"compile takes a network type such as Linear[784, 10], not {net!r}")
+    net.need_parameters("compile")
+
+
+def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
+    """Raises ShapeError, DeviceError or CompositionError for options that cannot be."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise ShapeError(f"batch must be a whole number of at least 1, not {batch!r}")
+    if target not in TARGETS:
+        raise DeviceError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+    if optimizer is not None and loss is None:
+        raise CompositionError(
+            "an optimizer needs a loss: compile(net, loss=CrossEntropy, optimizer=…)"
+        )
+
+
+def entry_name(dump: Dump) -> str:
+    """`step` for a graph called `mlp.step`."""
+    return dump.graph.name.partition(".")[2]

@@ -1,0 +1,124 @@
+"""Units: from a source to entry points that can be called, through the compiler and the cache."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira.ir.graph import ComputeGraph
+from noeira.ir.plan import VERSION, Plan, parse_plan
+from noeira.runtime.entry_point import CompiledEntry, ReferenceEntry
+from noeira.runtime.program import Unit
+
+if TYPE_CHECKING:
+    from noeira.codegen.c import CTarget
+    from noeira.codegen.source import Source
+    from noeira.runtime.build import Library
+    from noeira.runtime.cache import Cache
+    from noeira.runtime.toolchain import Compiler
+
+NO_COMPILER = (
+    "no C compiler was found: programs run on the NumPy reference, slowly; "
+    "`noeira doctor` says how to get one"
+)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """What turns plans into C programs: the target, the compiler and the cache."""
+
+    target: CTarget
+    compiler: Compiler
+    cache: Cache
+
+    def request(self, name: str, graphs: Iterable[str]) -> str:
+        """The key of what decides a unit: graphs with the passes to run on them, target, compiler,
+        noeira's own sources and those of the user's ops.
+        """
+        from noeira.runtime.entry import digest_of
+        from noeira.runtime.own import own_digest
+
+        sources = (own_digest(self.cache), *foreign_sources())
+        return digest_of(
+            "request", name, *sources, self.target.name, self.compiler.identity, *graphs
+        )
+
+    def warm_start(self, request: str) -> tuple[Library, list[Plan]] | None:
+        """The library that a request led to before, and its plans."""
+        from noeira.runtime.build import open_library
+
+        key = self.cache.recall(request)
+        library = None if key is None else open_library(key, self.compiler, self.cache)
+        return None if library is None else (library, split_plans(library.plans))
+
+    def build(self, source: Source, request: str = "") -> Library:
+        """The library of a source, built or from the cache; remembered for the request."""
+        from noeira.runtime.build import build_library
+
+        library = build_library(source, self.compiler, self.cache)
+        if request:
+            self.cache.remember(request, library.key)
+        return library
+
+
+def choose_toolchain(target: str) -> Toolchain | None:
+    """The toolchain of target `cpu`; None for `reference`, and without a C compiler (said once)."""
+    if target == "reference":
+        return None
+    from noeira.runtime.cache import open_cache
+    from noeira.runtime.toolchain import find_compiler
+
+    cache = open_cache()
+    compiler = find_compiler(cache)
+    if compiler is None:
+        warn_once(NO_COMPILER)
+        return None
+    from noeira.codegen.c import CTarget
+
+    return Toolchain(CTarget(compiler.isa), compiler, cache)
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """Log a warning, the first time only."""
+    if message not in _warned:
+        _warned.add(message)
+        logging.getLogger("noeira").warning(message)
+
+
+def foreign_sources() -> list[bytes]:
+    """The files of ops that are defined outside noeira: a graph names them, but does not say what
+    they do.
+    """
+    from noeira.ir.op import OPS
+
+    names = {type(op).__module__ for op in OPS.values()}
+    modules = [sys.modules.get(name) for name in sorted(names) if not name.startswith("noeira.")]
+    files = [getattr(module, "__file__", None) for module in modules]
+    return [Path(file).read_bytes() for file in files if file and Path(file).is_file()]
+
+
+def split_plans(text: str) -> list[Plan]:
+    """The plans of a unit, from their text one after the other."""
+    return [parse_plan(VERSION + part) for part in text.split(VERSION)[1:]]
+
+
+def compiled_unit(names: Sequence[str], library: Library, plans: Sequence[Plan]) -> Unit:
+    """The entry points of a built library."""
+    from noeira.runtime.build import load
+
+    handle = load(library)
+    entries = {name: CompiledEntry(plan, handle) for name, plan in zip(names, plans, strict=True)}
+    source = library.entry.read("unit.c").decode()
+    return Unit(dict(entries), source, str(library.entry_folder))
+
+
+def reference_unit(names: Sequence[str], graphs: Sequence[ComputeGraph]) -> Unit:
+    """Entry points that run graphs with NumPy."""
+    return Unit({n: ReferenceEntry(g) for n, g in zip(names, graphs, strict=True)})
