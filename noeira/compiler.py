@@ -1,6 +1,6 @@
 """The line: a network type becomes a graph, a training step, a plan, a source text, a program.
 
-    trace -> vjp -> update -> (resident) -> dce -> fuse -> schedule -> plan -> render -> build -> run
+    trace -> vjp -> update -> resident -> dce -> fuse -> schedule -> plan -> render -> build
 
 Every stage is frozen and has a text; `NOEIRA_DUMP=folder` writes them all.
 """
@@ -100,7 +100,7 @@ def program_of(
 
 
 def build(name: str, dumps: Sequence[Dump], toolchain: Toolchain | None) -> Unit:
-    """Traced graphs become one unit of entry points; without a toolchain the reference runs them."""
+    """Traced graphs become one unit of entry points, run by NumPy without a toolchain."""
     dumper = Dumper.start(name)
     names = [entry_name(dump) for dump in dumps]
     if toolchain is None:

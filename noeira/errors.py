@@ -32,7 +32,7 @@ class ParseError(NoeiraError):
 
 
 class VerifyError(NoeiraError):
-    """A graph that breaks a rule of the IR; names the rule, the pass, the line and its neighbours."""
+    """A graph that breaks a rule of the IR; names the rule, the pass, and the lines around it."""
 
 
 class CompilerError(NoeiraError):

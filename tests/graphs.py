@@ -59,7 +59,9 @@ JOBS: dict[str, Job] = {
     "mlp": Job(Sequential[LinearReLU[5, 8], Linear[8, 3]], 4, CrossEntropy, Adam()),
     "unfused": Job(Sequential[Linear[5, 8], ReLU, Linear[8, 3]], 4, CrossEntropy, Adam()),
     "residual": Job(
-        Sequential[Linear[5, 6], Residual[Sequential[LinearTanh[6, 6], Linear[6, 6]]], Linear[6, 3]],
+        Sequential[
+            Linear[5, 6], Residual[Sequential[LinearTanh[6, 6], Linear[6, 6]]], Linear[6, 3]
+        ],
         3,
         CrossEntropy,
         AdamW(lr=0.01),
@@ -132,7 +134,9 @@ FINAL = {name.rpartition(" ")[0]: dump for name, dump in STAGES.items() if not d
 def choose(node: Node) -> Choice:
     """Made-up stages and workspaces."""
     if node.op.kind == "row":
-        return Choice((Stage("rows", (("split", True),)), Stage("total")), node.inputs[0].type.nbytes)
+        return Choice(
+            (Stage("rows", (("split", True),)), Stage("total")), node.inputs[0].type.nbytes
+        )
     rows = (("rows", 3), ("scale", 0.5), ("names", ("a", "b")))
     return Choice((Stage(node.op.name.partition(".")[0], rows),), 100 * (len(node.body) > 1))
 
@@ -252,9 +256,11 @@ class Drawing:
         if weight is None:
             return None
         if self.draw(st.booleans()):
-            return self.builder.emit("matmul", weight, x, transpose_b=True) if (
-                weight.type.shape[-1] == inner
-            ) else self.builder.emit("matmul", x, weight)
+            return (
+                self.builder.emit("matmul", weight, x, transpose_b=True)
+                if (weight.type.shape[-1] == inner)
+                else self.builder.emit("matmul", x, weight)
+            )
         bias = self.pick(lambda t: t.shape == weight.type.shape[1:])
         return self.builder.emit("linear", x, weight, *([bias] if bias else []))
 
@@ -278,7 +284,9 @@ class Drawing:
 
     def view(self) -> Value | None:
         if self.draw(st.booleans()):
-            return self.builder.emit("constant", value=self.draw(st.floats(-2, 2)), dtype=self.dtype)
+            return self.builder.emit(
+                "constant", value=self.draw(st.floats(-2, 2)), dtype=self.dtype
+            )
         x = self.pick()
         assert x is not None
         shape = self.draw(st.sampled_from(((x.type.size,), (1, x.type.size), (x.type.size, 1))))
@@ -351,8 +359,8 @@ def deep_step(layers: int) -> ComputeGraph:
     return compiled(deep(layers).step())
 
 
-def seconds(action: Callable[[], object], collecting: bool = True) -> float:
-    """The median process time of three runs, with Python's garbage collector or without it."""
+def timed(action: Callable[[], object], collecting: bool) -> list[float]:
+    """Process times of three runs, the shortest first, with Python's garbage collector or without it."""
     found = list[float]()
     gc.collect()
     if not collecting:
@@ -364,14 +372,22 @@ def seconds(action: Callable[[], object], collecting: bool = True) -> float:
             found.append(time.process_time() - started)
     finally:
         gc.enable()
-    return sorted(found)[1]
+    return sorted(found)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """The median process time of three runs."""
+    return timed(action, True)[1]
 
 
 def near_linear(action: Callable[[Any], object], small: Any, twice: Any) -> bool:
-    """Whether twice as much takes less than 2.6 times as long; asked again, since other programs run too."""
+    """Whether twice as much takes less than 2.6 times as long.
+
+    Asked up to five times: caches and whatever else runs on the machine make single answers uncertain.
+    """
     return any(
-        seconds(lambda: action(twice), False) < 2.6 * seconds(lambda: action(small), False)
-        for _ in range(3)
+        timed(lambda: action(twice), False)[0] < 2.6 * timed(lambda: action(small), False)[0]
+        for _ in range(5)
     )
 
 

@@ -33,12 +33,14 @@ def modules() -> list[tuple[str, Path]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         found.append((".".join(p for p in parts if p != "__init__"), path))
-    return [(name, path) for name, path in found if name not in ("", "__main__", "errors", "config")]
+    free = ("", "__main__", "errors", "config")
+    return [(name, path) for name, path in found if name not in free]
 
 
 def room(name: str) -> str:
     """The room of a module."""
-    return max((r for r in MAY_IMPORT if name == r or name.startswith(f"{r}.")), key=len, default="")
+    found = (r for r in MAY_IMPORT if name == r or name.startswith(f"{r}."))
+    return max(found, key=len, default="")
 
 
 def imported(path: Path) -> set[str]:

@@ -232,3 +232,44 @@ def test_jobs_name_their_entries() -> None:
         "sequential.gradients",
         "sequential.step",
     ]
+
+OWN_OP = """
+import numpy as np
+import noeira
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.scalar import var
+from noeira.nn import Module
+
+
+class Times(Elementwise):
+    name = "times"
+
+    def expression(self, attrs):
+        return var("x") * {factor}.0
+
+
+class TimesModule(Module):
+    signature = "(*) -> (*)"
+
+    @classmethod
+    def trace(cls, scope, x):
+        return scope.emit("times", x)
+
+
+if __name__ == "__main__":
+    program = noeira.compile(TimesModule, batch=1, input=(3,))
+    print(program.forward(np.ones((1, 3), "f4"))[0, 0])
+"""
+
+
+def test_a_changed_op_of_the_users_own_gives_no_stale_kernel(
+    own_cache: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "own.py"
+    for factor in (2, 3, 2):
+        script.write_text(OWN_OP.replace("{factor}", str(factor)))
+        run = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stderr
+        assert float(run.stdout) == factor

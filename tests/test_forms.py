@@ -52,8 +52,14 @@ TAKEN = {
     ],
 }
 REFUSED = [
-    ("linear after matmul is a second contraction; a kernel has one", [("matmul", "x", "w"), ("linear", "r0", "w")]),
-    ("relu before linear gains nothing: put it into the type before it", [("relu", "x"), ("linear", "r0", "w")]),
+    (
+        "linear after matmul is a second contraction; a kernel has one",
+        [("matmul", "x", "w"), ("linear", "r0", "w")],
+    ),
+    (
+        "relu before linear gains nothing: put it into the type before it",
+        [("relu", "x"), ("linear", "r0", "w")],
+    ),
     ("broadcast is a kernel of its own", [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})]),
     ("column_sum is not element-wise", [LINEAR, ("column_sum", "r0")]),
     ("sum is a kernel of its own", [("relu", "x"), ("sum", "r0")]),
@@ -93,10 +99,26 @@ def test_bodies_that_no_form_takes(reason: str, lines: list[tuple[Any, ...]]):
 @pytest.mark.parametrize(
     ("parts", "reason", "instead"),
     [
-        ((Linear[3, 4], Linear[4, 5]), "linear after linear is a second contraction", "Sequential[Linear[3, 4], Linear[4, 5]]"),
-        ((ReLU, Linear[3, 4]), "relu before linear gains nothing", "Sequential[ReLU, Linear[3, 4]]"),
-        ((Parallel[ReLU, Tanh], ReLU), "tanh reads nothing", "Sequential[Parallel[ReLU, Tanh], ReLU]"),
-        ((Linear[3, 3], Residual[Linear[3, 3]]), "second contraction", "Sequential[Linear[3, 3], Residual[Linear[3, 3]]]"),
+        (
+            (Linear[3, 4], Linear[4, 5]),
+            "linear after linear is a second contraction",
+            "Sequential[Linear[3, 4], Linear[4, 5]]",
+        ),
+        (
+            (ReLU, Linear[3, 4]),
+            "relu before linear gains nothing",
+            "Sequential[ReLU, Linear[3, 4]]",
+        ),
+        (
+            (Parallel[ReLU, Tanh], ReLU),
+            "tanh reads nothing",
+            "Sequential[Parallel[ReLU, Tanh], ReLU]",
+        ),
+        (
+            (Linear[3, 3], Residual[Linear[3, 3]]),
+            "second contraction",
+            "Sequential[Linear[3, 3], Residual[Linear[3, 3]]]",
+        ),
     ],
 )
 def test_fused_types_are_refused_when_they_are_made(parts: Any, reason: str, instead: str):

@@ -98,7 +98,9 @@ def twin(net: Any) -> Any:
     return net
 
 
-@pytest.mark.parametrize("name", ["mlp", "residual", "repeat", "parallel", "f64", "no bias", "residual root"])
+@pytest.mark.parametrize(
+    "name", ["mlp", "residual", "repeat", "parallel", "f64", "no bias", "residual root"]
+)
 @pytest.mark.parametrize("entry", ["forward", "step"])
 def test_the_unfused_twin_is_the_same_graph_without_groups_and_names(name: str, entry: str):
     job = JOBS[name]
@@ -151,7 +153,9 @@ def test_a_value_of_the_backward_pass_is_found_not_declared():
     outputs = {n.group: [v.name for v in n.outputs] for n in forward.nodes if n.body}
     assert outputs == {"0": ["0.gelu"], "1": ["1.relu"]}
     # gelu's slope needs its operand, relu's only the result
-    outputs = {n.group: [v.name for v in n.outputs] for n in step.nodes if n.body and n.group in "01"}
+    outputs = {
+        n.group: [v.name for v in n.outputs] for n in step.nodes if n.body and n.group in "01"
+    }
     assert outputs == {"0": ["0.linear", "0.gelu"], "1": ["1.relu"]}
 
 
@@ -200,7 +204,9 @@ def chain(*stamps: str) -> tuple[Builder, list[Any]]:
 def test_a_value_that_leaves_and_comes_back_is_refused():
     builder, values = chain("0", "")
     out = emit(builder, "add", values[1], values[2], group="0")
-    with pytest.raises(FusionError, match=r"Fused\[0\] at 0 cannot be one kernel: a value leaves it and comes back"):
+    with pytest.raises(
+        FusionError, match=r"Fused\[0\] at 0 cannot be one kernel: a value leaves it and comes back"
+    ):
         Fuse()(builder.done([out]))
 
 
@@ -231,10 +237,13 @@ def test_kernels_that_wait_for_each_other_are_refused():
     )
 
 
-@pytest.mark.parametrize(("stamps", "sizes"), [
-    (("0~", "1~", "0~", "1~"), {"0~": [2], "1~": [1, 1]}),
-    (("0~", "1", "0~", "1"), {"0~": [1, 1], "1": [2]}),
-])
+@pytest.mark.parametrize(
+    ("stamps", "sizes"),
+    [
+        (("0~", "1~", "0~", "1~"), {"0~": [2], "1~": [1, 1]}),
+        (("0~", "1", "0~", "1"), {"0~": [1, 1], "1": [2]}),
+    ],
+)
 def test_of_kernels_that_wait_for_each_other_a_covered_one_is_opened(stamps: Any, sizes: Any):
     before = crossing(*stamps)
     after = Fuse()(before)
@@ -248,14 +257,18 @@ def test_of_kernels_that_wait_for_each_other_a_covered_one_is_opened(stamps: Any
 def test_what_nothing_reads_is_not_fused():
     builder, values = chain("0", "0")
     graph = builder.done([emit(builder, "tanh", values[0])])
-    with pytest.raises(VerifyError, match=r"nothing reads what Fused\[0\] at 0 gives: run dce before"):
+    with pytest.raises(
+        VerifyError, match=r"nothing reads what Fused\[0\] at 0 gives: run dce before"
+    ):
         Fuse()(graph)
 
 
 def test_a_refused_group_names_its_type_and_place():
     builder, values = chain("", "0.1")
     out = emit(builder, "sum", values[-1], group="0.1")
-    with pytest.raises(FusionError, match=r"Fused\[0.1\] at 0.1 cannot be one kernel: sum is a kernel of its own"):
+    with pytest.raises(
+        FusionError, match=r"Fused\[0.1\] at 0.1 cannot be one kernel: sum is a kernel of its own"
+    ):
         Fuse()(builder.done([out]))
 
 

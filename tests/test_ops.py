@@ -253,8 +253,10 @@ def test_step_that_is_not_ok_changes_nothing(rule: Op) -> None:
         for case in samples(rule, dtype):
             arrays = case.arrays()
             for name, array, draw in zip(rule.operands, arrays, case.draws, strict=False):
-                if name == "ok" or draw.kind == "counter":
-                    array[...] = 0 if name == "ok" else -1
+                if name == "ok":
+                    array[...] = False
+                elif draw.kind == "counter":
+                    array[...] = -1 if name == rule.operands[0] else 7
             check_kernel(built, case, arrays)
             apart, in_place = (
                 built.run(case, arrays, 3, in_place=place) for place in (False, True)

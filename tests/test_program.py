@@ -72,7 +72,7 @@ def flat(program: noeira.Program) -> np.ndarray:
 )
 def test_steps_agree_with_the_reference_in_f64(net: type, optimizer: object) -> None:
     x, y = data(7, dtype="f8")
-    options = dict(loss=CrossEntropy, optimizer=optimizer, batch=7, dtype="f64", seed=3)
+    options = {"loss": CrossEntropy, "optimizer": optimizer, "batch": 7, "dtype": "f64", "seed": 3}
     compiled = noeira.compile(net, target="cpu", **options)
     reference = noeira.compile(net, target="reference", **options)
     for _ in range(5):
@@ -83,7 +83,8 @@ def test_steps_agree_with_the_reference_in_f64(net: type, optimizer: object) -> 
 @pytest.mark.parametrize("batch", [1, 7, 16, 33, 100])
 def test_steps_agree_with_the_reference_in_f32(batch: int) -> None:
     x, y = data(batch)
-    options = dict(loss=CrossEntropy.of(smoothing=0.1), optimizer=Adam(), batch=batch, seed=1)
+    loss = CrossEntropy.of(smoothing=0.1)
+    options = {"loss": loss, "optimizer": Adam(), "batch": batch, "seed": 1}
     compiled = noeira.compile(Small, target="cpu", **options)
     reference = noeira.compile(Small, target="reference", **options)
     for _ in range(3):
@@ -262,7 +263,7 @@ def test_native_stepping_stops_at_a_bad_loss_and_names_the_node() -> None:
     x[25, 2] = np.inf
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
     program.load(x, y, shuffle=False)
-    with pytest.raises(noeira.NotFiniteError, match="the loss of step 3 is not finite.*data %x"):
+    with pytest.raises(noeira.NotFiniteError, match=r"the loss of step 3 is not finite.*data %x"):
         program.steps(4)
     assert program.store.arrays["step"] == 2
     program.params["2.bias"][0] = np.nan
@@ -375,13 +376,13 @@ def test_bad_input_gets_one_clear_message(call, kind: str, message: str, target:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(batch=0), "batch must be a whole number of at least 1, not 0"),
-        (dict(batch=2.0), "batch must be a whole number"),
-        (dict(target="gpu"), "there is no target 'gpu'; there are cpu, reference"),
-        (dict(optimizer=Adam()), "an optimizer needs a loss"),
-        (dict(loss="ce"), "loss"),
-        (dict(dtype="f16"), "f32 or f64"),
-        (dict(seed=-1), "seed"),
+        ({"batch": 0}, "batch must be a whole number of at least 1, not 0"),
+        ({"batch": 2.0}, "batch must be a whole number"),
+        ({"target": "gpu"}, "there is no target 'gpu'; there are cpu, reference"),
+        ({"optimizer": Adam()}, "an optimizer needs a loss"),
+        ({"loss": "ce"}, "loss"),
+        ({"dtype": "f16"}, "f32 or f64"),
+        ({"seed": -1}, "seed"),
     ],
 )
 def test_wrong_options(options: dict, message: str) -> None:

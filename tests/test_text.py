@@ -102,7 +102,9 @@ def test_literals_read_back_as_they_were(value: Any):
     assert repr(again) == repr(value)
 
 
-@pytest.mark.parametrize("value", [-0.0, 1e-45, 1e16, 5e-324, 1.7e308, math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(
+    "value", [-0.0, 1e-45, 1e16, 5e-324, 1.7e308, math.inf, -math.inf, math.nan]
+)
 def test_floats_keep_every_digit(value: float):
     builder = Builder("floats")
     builder.emit("clamp", builder.input("x", TensorType("f32", (3,))), low=value, high=value)
@@ -131,7 +133,13 @@ def test_lists_of_passes_are_taken_apart(passes: list[str]):
 def test_comments_and_spaces_are_nothing():
     dump = parse_dump(SMALL)
     lines = SMALL.splitlines()
-    spaced = [*lines[:2], "# a comment", *(f"{line}   # {line}\t\r\n" for line in lines[2:]), "", "  # end"]
+    spaced = [
+        *lines[:2],
+        "# a comment",
+        *(f"{line}   # {line}\t\r\n" for line in lines[2:]),
+        "",
+        "  # end",
+    ]
     assert parse_dump("\n".join(spaced)) == dump
 
 
@@ -151,35 +159,83 @@ BAD_LINES = [
     ("// done: trace ", "// done trace ", "line 2: expected // done: PASSES   to do: PASSES"),
     ("layout @net: 64", "layout @net 64", "line 3: expected ':', got '64'"),
     ("[4, 3] @ 0", "[4, 3] 0", "line 4: expected a member such as"),
-    ("layout @net", "input %y: f32[]\nlayout @net", "line 3: expected layout @name: SIZE { or graph @name {"),
-    ("  input %x", "layout @net: 64 {\n}\n  input %x", "line 8: expected a line inside the graph, or }"),
-    ("f32[2, 4]", "f32[2 4]", "line 8: expected ',', got '4'\n    input %x: f32[2 4]\n                    ^"),
+    (
+        "layout @net",
+        "input %y: f32[]\nlayout @net",
+        "line 3: expected layout @name: SIZE { or graph @name {",
+    ),
+    (
+        "  input %x",
+        "layout @net: 64 {\n}\n  input %x",
+        "line 8: expected a line inside the graph, or }",
+    ),
+    (
+        "f32[2, 4]",
+        "f32[2 4]",
+        "line 8: expected ',', got '4'\n    input %x: f32[2 4]\n                    ^",
+    ),
     ("f32[2, 4]", "f32[2.0, 4]", "line 8: expected a whole number of 64 bits, got 2.0"),
     ("f32[2, 4]", f"f32[{10**30}]", "line 8: expected a whole number of 64 bits"),
     ("f32[2, 4]", "f23[2, 4]", "line 8: there is no dtype 'f23'; there are f32, f64, bf16"),
     ("f32[2, 4]", "f32 @nett", "line 8: there is no layout @nett"),
     ("input %x", "input %target", "line 9: %target is defined twice"),
-    ("input %x", "imput %x", "line 8: expected layout, graph, input, state, group, a node, update, return or }"),
+    (
+        "input %x",
+        "imput %x",
+        "line 8: expected layout, graph, input, state, group, a node, update, return or }",
+    ),
     ("input %x", "input ?x", "line 8: '?' has no meaning here"),
     ("uniform(-1.0", "uniforn(-1.0", "line 11: there is no distribution 'uniforn'"),
     ("uniform(-1.0, 1.0)", "", "line 11: '' is no distribution"),
     ("initial %bias", "initial %x", "line 12: expected a member of the state above"),
     ("initial %bias", "initial %weight", "line 12: %weight has an initial value already"),
-    ("  initial %bias = zero()\n", "", "line 22: %params: expected an initial line for every member"),
-    ("@net members", "@net members = zero()", "line 10: expected an initial line for each member below"),
+    (
+        "  initial %bias = zero()\n",
+        "",
+        "line 22: %params: expected an initial line for every member",
+    ),
+    (
+        "@net members",
+        "@net members = zero()",
+        "line 10: expected an initial line for each member below",
+    ),
     ("i64[]\n", "i64[] members\n", "line 14: %step has no layout, so it has no members"),
     ("group net:", "group net", "line 15: expected group PATH: TYPE"),
-    ("%relu = fused[linear, relu](%x", "%relu = fused[linear, relu](%y", "line 16: %y is not defined above"),
-    ("[linear, relu](", "[linear, tanh](", "line 16: expected a body of linear, tanh below, got linear, relu"),
+    (
+        "%relu = fused[linear, relu](%x",
+        "%relu = fused[linear, relu](%y",
+        "line 16: %y is not defined above",
+    ),
+    (
+        "[linear, relu](",
+        "[linear, tanh](",
+        "line 16: expected a body of linear, tanh below, got linear, relu",
+    ),
     ("[linear, relu](", "[](", "line 16: expected the name of an op"),
     ("relu(%linear)", "relu(%lse)", "line 18: %lse is not defined above"),
     ("relu(%linear)", "relu(%linear", "line 18: expected ')'"),
-    ("cross_entropy(", "cros_entropy(", "line 19: there is no op called 'cros_entropy'; did you mean 'cross_entropy'"),
-    ("{smoothing = 0.1}", '{smoothing = "a"}', 'line 19: cross_entropy: smoothing must be a number, not "a"'),
-    ("{smoothing = 0.1}", "{alpha = 0.1}", "cross_entropy has no attribute 'alpha'; it has smoothing"),
+    (
+        "cross_entropy(",
+        "cros_entropy(",
+        "line 19: there is no op called 'cros_entropy'; did you mean 'cross_entropy'",
+    ),
+    (
+        "{smoothing = 0.1}",
+        '{smoothing = "a"}',
+        'line 19: cross_entropy: smoothing must be a number, not "a"',
+    ),
+    (
+        "{smoothing = 0.1}",
+        "{alpha = 0.1}",
+        "cross_entropy has no attribute 'alpha'; it has smoothing",
+    ),
     ("{smoothing = 0.1}", "{smoothing = 1, smoothing = 2}", "line 19: smoothing is given twice"),
     ("f32[], f32[2]", "f32[]", "line 19: expected 2 types, one for each name, got 1"),
-    (" by trace\n  %step.next", "\n  %step.next", "line 19: expected '   from PATH: TYPE by PASS' at the end"),
+    (
+        " by trace\n  %step.next",
+        "\n  %step.next",
+        "line 19: expected '   from PATH: TYPE by PASS' at the end",
+    ),
     ("update %step =", "update %stop =", "line 21: %stop is not defined above"),
     ("return %loss", "return %loss,", "line 22: expected a value such as %loss"),
     ("  return %loss\n", "", "line 22: expected return before }"),
@@ -199,7 +255,9 @@ def test_a_bad_line_is_named_with_what_was_expected(old: str, new: str, message:
 
 def test_body_lines_need_a_fused_node_above():
     body = "      | %y = relu(%x) : f32[2, 4]   from net: ReLU by trace\n"
-    with pytest.raises(ParseError, match="line 16: expected a fused node above this line of a body"):
+    with pytest.raises(
+        ParseError, match="line 16: expected a fused node above this line of a body"
+    ):
         parse_dump(SMALL.replace("  %relu = fused", f"{body}  %relu = fused"))
     nested = body.replace("relu(%x)", "fused[relu](%x)")
     with pytest.raises(ParseError, match="line 17: expected a plain node: a kernel has no kernels"):
@@ -237,7 +295,13 @@ def damaged(draw: Any, text: str) -> str:
     return "\n".join(lines)
 
 
-DAMAGED = [SMALL, *(str(STAGES[name]) for name in ("residual step vjp", "fused step schedule", "parallel fit resident"))]
+DAMAGED = [
+    SMALL,
+    *(
+        str(STAGES[name])
+        for name in ("residual step vjp", "fused step schedule", "parallel fit resident")
+    ),
+]
 
 
 @settings(max_examples=1000)
@@ -248,8 +312,10 @@ def test_a_damaged_text_is_read_or_refused_with_a_line(data: st.DataObject):
         dump = parse_dump(text)
         verify(dump.graph, after="reading")
     except (ParseError, VerifyError) as error:
-        assert re.match(r"line \d+: .", str(error)) if isinstance(error, ParseError) else re.search(
-            r"line \d+ of|at the (head|end) of", str(error)
+        assert (
+            re.match(r"line \d+: .", str(error))
+            if isinstance(error, ParseError)
+            else re.search(r"line \d+ of|at the (head|end) of", str(error))
         )
         return
     assert parse_dump(str(dump)) == dump
@@ -280,7 +346,11 @@ BAD_PLAN_LINES = [
     ("place %x: arena", "place %y: arena", "the graph has no value %y"),
     ("place %x: arena", "place %linear: arena", "the graph has no value %linear"),
     ("place %x: arena", "place %params: arena", "%params has a place already"),
-    ("place %x: arena", "place %x: attic", "expected arena, input, state, output or literal, got 'attic'"),
+    (
+        "place %x: arena",
+        "place %x: attic",
+        "expected arena, input, state, output or literal, got 'attic'",
+    ),
     ("place %x: arena", "place %x: input %loss", "the graph has no input %loss"),
     ("place %x: arena + ", "place %x: arena + 9", "expected a place inside the arena of"),
     ("size 80 ", "size 84 ", "%x has 80 bytes"),
@@ -302,9 +372,13 @@ def test_a_plan_has_a_call_for_every_launching_node_and_places_for_their_operand
     call = re.search(r"  call %x: .*\n", PLANS[1])
     place = re.search(r"  place %x: .*\n", PLANS[1])
     assert call and place
-    with pytest.raises(ParseError, match=r"line \d+: expected a call for each launching node, in their order"):
+    with pytest.raises(
+        ParseError, match=r"line \d+: expected a call for each launching node, in their order"
+    ):
         parse_plan(PLANS[1].replace(call[0], ""))
-    with pytest.raises(ParseError, match=r"line \d+: expected a call for each launching node, in their order"):
+    with pytest.raises(
+        ParseError, match=r"line \d+: expected a call for each launching node, in their order"
+    ):
         parse_plan(PLANS[1].replace(call[0], call[0] * 2))
     with pytest.raises(ParseError, match=r"line \d+: expected a place for %x"):
         parse_plan(PLANS[1].replace(place[0], ""))

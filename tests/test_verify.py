@@ -97,7 +97,9 @@ HEAD = {
         GRAPH, inputs=(Input(Value("a b", f32())),)
     ),
     "%x is defined twice": replace(GRAPH, inputs=(Input(X), Input(X))),
-    "%x: there is no dtype 'f31'": replace(GRAPH, inputs=(Input(Value("x", TensorType("f31", ()))),)),
+    "%x: there is no dtype 'f31'": replace(
+        GRAPH, inputs=(Input(Value("x", TensorType("f31", ()))),)
+    ),
     "%x: f32[2, 0] has an empty axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, 0))),)),
     "%x is f32[2, 4]: only i32 and i64 inputs have a limit": replace(GRAPH, inputs=(Input(X, 3),)),
     "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
@@ -105,11 +107,15 @@ HEAD = {
 }
 NODES = {
     "%y is not defined above": with_nodes(RELU, LINEAR),
-    "%y is f32[2, 3] above, and read as f32[2, 5]": with_nodes(LINEAR, replace(RELU, inputs=(WIDE,))),
+    "%y is f32[2, 3] above, and read as f32[2, 5]": with_nodes(
+        LINEAR, replace(RELU, inputs=(WIDE,))
+    ),
     "linear gives f32[2, 3], not f32[2, 5]": with_nodes(replace(LINEAR, outputs=(WIDE,)), RELU),
     "relu takes 1 operands, got 2": with_nodes(LINEAR, replace(RELU, inputs=(X, X))),
     "linear takes x, weight, bias, got 1 operands": with_nodes(replace(LINEAR, inputs=(X,)), RELU),
-    "linear: x f32[2, 4] and weight f32[2, 4] do not fit": with_nodes(replace(LINEAR, inputs=(X, X)), RELU),
+    "linear: x f32[2, 4] and weight f32[2, 4] do not fit": with_nodes(
+        replace(LINEAR, inputs=(X, X)), RELU
+    ),
     "%x is defined twice": with_nodes(replace(LINEAR, outputs=(Value("x", f32(2, 3)),)), RELU),
     "no type asked for group '1~'": with_nodes(LINEAR, replace(RELU, group="1~")),
     "fused: a kernel is a body of plain nodes": with_nodes(replace(FUSED, body=())),
@@ -121,11 +127,15 @@ NODES = {
     "the body defines %y twice": with_nodes(part_of(FUSED, 1, outputs=LINEAR.outputs)),
     "no line of the body defines %x": with_nodes(replace(FUSED, outputs=(X,))),
     "relu gives f32[2, 3], not f32[2, 5]": with_nodes(
-        replace(part_of(FUSED, 1, outputs=(Value("z", f32(2, 5)),)), outputs=(Value("z", f32(2, 5)),))
+        replace(
+            part_of(FUSED, 1, outputs=(Value("z", f32(2, 5)),)), outputs=(Value("z", f32(2, 5)),)
+        )
     ),
 }
 END = {
-    "%a, returned or the update of a state, is not defined": replace(GRAPH, outputs=(Value("a", f32()),)),
+    "%a, returned or the update of a state, is not defined": replace(
+        GRAPH, outputs=(Value("a", f32()),)
+    ),
     "%z, returned or the update of a state, is f32[2, 3], not f32[]": replace(
         GRAPH, outputs=(Value("z", f32()),)
     ),
@@ -161,7 +171,9 @@ def test_rules_of_nodes(rule: str, graph: ComputeGraph):
     assert place.startswith("  line ")
     (marked,) = (i for i, line in enumerate(lines) if line.startswith("  > "))
     bad = graph.nodes[marked]
-    assert str(graph).split("\n")[int(place.split()[1]) - 3].lstrip().startswith(str(bad.outputs[0]))
+    assert (
+        str(graph).split("\n")[int(place.split()[1]) - 3].lstrip().startswith(str(bad.outputs[0]))
+    )
 
 
 @pytest.mark.parametrize(("rule", "graph"), END.items())
@@ -181,7 +193,12 @@ def test_the_whole_message(golden: Callable[..., None]):
 
 
 def test_the_group_of_a_stamp():
-    assert GRAPH.group_of("0~") == GRAPH.group_of("0^") == GRAPH.group_of("0") == Group("0", "LinearReLU[4, 3]")
+    assert (
+        GRAPH.group_of("0~")
+        == GRAPH.group_of("0^")
+        == GRAPH.group_of("0")
+        == Group("0", "LinearReLU[4, 3]")
+    )
     with pytest.raises(KeyError):
         GRAPH.group_of("1")
 

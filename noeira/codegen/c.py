@@ -33,9 +33,10 @@ SUM_CHUNK = 4096
 # Column sums of more rows are taken in chunks, so that threads can share tall, narrow matrices.
 COLUMN_ROWS = 512
 COLUMN_CHUNK_ROWS = 128
-# Vectors of columns summed at a time: few where threads share columns, more where they share rows.
+# Vectors of columns summed at a time: few where threads share columns; where they share rows, as
+# much of a row as the L1 cache has room for the sums of.
 COLUMN_VECTORS = 4
-COLUMN_CHUNK_VECTORS = 8
+COLUMN_CHUNK_VECTORS = 256
 
 
 @dataclass(frozen=True)

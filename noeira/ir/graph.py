@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from noeira.errors import VerifyError
 from noeira.ir.types import Layout, TensorType
 
 if TYPE_CHECKING:
@@ -74,6 +75,14 @@ class Node:
     def parts(self) -> tuple[Node, ...]:
         """The plain nodes: the body of a fused node, or the node itself."""
         return self.body or (self,)
+
+    @cached_property
+    def rule(self) -> tuple[TensorType, ...]:
+        """The types that the op's shape rule gives; asked once, however many passes keep the node.
+
+        Raises ShapeError or DtypeError if the operands do not go together.
+        """
+        return self.op.types(self.attrs, [v.type for v in self.inputs])
 
     def __str__(self) -> str:
         from noeira.ir.text import node_lines
@@ -260,9 +269,21 @@ class Builder:
         self.names.add(name)
         return name
 
+    def declared(self, value: Value) -> Value:
+        """An input, a state or a member, whose name is a promise to the caller: never changed.
+
+        Raises VerifyError if it is taken.
+        """
+        if value.name in self.names:
+            raise VerifyError(
+                f"@{self.name}: {value} is declared twice: a parameter, state or input has that name"
+            )
+        self.names.add(value.name)
+        return value
+
     def input(self, name: str, type: TensorType, limit: int | None = None) -> Value:
         """Declare an input."""
-        value = Value(self.fresh(name), type)
+        value = self.declared(Value(name, type))
         self.inputs.append(Input(value, limit))
         return value
 
@@ -274,9 +295,7 @@ class Builder:
         initial: Iterable[str] = (),
     ) -> Value:
         """Declare a state."""
-        members = tuple(members)
-        self.names |= {m.name for m in members}
-        value = Value(self.fresh(name), type)
+        value, members = self.declared(Value(name, type)), tuple(map(self.declared, members))
         self.states.append(State(value, members, tuple(initial)))
         return value
 

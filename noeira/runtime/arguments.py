@@ -22,11 +22,10 @@ def as_array(name: str, given: Any) -> np.ndarray:
         return given
     if hasattr(given, "__dlpack__"):
         return np.from_dlpack(given)
+    kind = f"{name} is a {type(given).__name__}, not an array"
     if isinstance(given, (list, tuple, int, float)):
-        raise DtypeError(
-            f"{name} is a {type(given).__name__}, not an array: write np.asarray({name}, np.float32)"
-        )
-    raise DtypeError(f"{name} is a {type(given).__name__}, not an array")
+        raise DtypeError(f"{kind}: write np.asarray({name}, np.float32)")
+    raise DtypeError(kind)
 
 
 def checked(declared: Input, given: Any, rows: str = "") -> np.ndarray:
@@ -48,10 +47,8 @@ def checked_rows(declared: Input, given: Any) -> np.ndarray:
     name, type = declared.value.name, declared.value.type
     array = converted(name, as_array(name, given), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
-        wanted = ", ".join(["N", *map(str, type.shape[1:])])
-        raise ShapeError(
-            f"{name} has shape {array.shape}, it must be ({wanted}{',' if len(type.shape) == 1 else ''})"
-        )
+        wanted = ", ".join(["N", *map(str, type.shape[1:])]) if type.shape[1:] else "N,"
+        raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted})")
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
     return contiguous(in_range(declared, array), type.dtype)

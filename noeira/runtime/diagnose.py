@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import NotFiniteError
@@ -67,8 +68,6 @@ def first_bad_node(entry: EntryPoint) -> Node | None:
         for root, array in entry.arrays.items()
         if not root.startswith("output ")
     }
-    try:
+    with contextlib.suppress(Found):
         interpret(entry.graph, given, watch)
-    except Found:
-        pass
     return bad[0] if bad else None

@@ -69,7 +69,7 @@ class EntryPoint:
         return self.arrays[f"output {name}"]
 
     def run(self, steps: int = 1) -> int:
-        """Up to `steps` calls one after the other; gives how many, fewer after one that was not ok."""
+        """Up to `steps` calls in turn; gives how many, fewer after one that was not ok."""
         raise NotImplementedError
 
 

@@ -24,7 +24,7 @@ SHARED_STATES = ("params", "m", "v", "gradients", "step", "tick")
 
 @dataclass(frozen=True)
 class Unit:
-    """What was built: entry points by name, and the source they come from ("" for the reference)."""
+    """What was built: entry points by name, their source and its folder ("" for the reference)."""
 
     entries: dict[str, EntryPoint]
     source: str = ""
@@ -188,7 +188,7 @@ class Program:
         """Run an entry over all rows."""
         import numpy as np
 
-        outputs = [v for v in entry.graph.outputs]
+        outputs = entry.graph.outputs
         results = [np.empty((rows, *v.type.shape[1:]), entry.output(v.name).dtype) for v in outputs]
         names = list(entry.inputs)
         for start in range(0, rows, self.batch):

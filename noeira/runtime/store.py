@@ -59,7 +59,7 @@ class Store:
         return found
 
     def view(self, kind: str, name: str) -> np.ndarray:
-        """One parameter's `val`, `grd`, `m` or `v`, or a state (`kind` is then `state`), as a view."""
+        """A parameter's `val`, `grd`, `m` or `v`; or, of kind `state`, the state of that name."""
         if kind == "state":
             return self.arrays[name]
         flat = self.array(KINDS[kind], self.flat_type())

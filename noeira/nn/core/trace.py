@@ -51,11 +51,14 @@ def trace(
     if target is None:
         return builder.done(owned(builder, outputs))
     found = list[Value]()
-    for kind in with_targets:
-        path = "loss" if kind is loss else f"metric.{len(found)}"
+    if loss is not None:
+        made = Scope(builder, loss, {}, path="loss", phase=phase).run(outputs[0], target)
+        found.append(made if made.name == "loss" else copied(builder, made, "loss"))
+    for index, kind in enumerate(metrics):
+        path = f"metric.{index}"
         made = Scope(builder, kind, {}, path=path, phase=phase).run(outputs[0], target)
         found += made if isinstance(made, tuple) else (made,)
-    return builder.done(found)
+    return builder.done(owned(builder, found))
 
 
 def graph_name(net: type[Module]) -> str:
@@ -130,18 +133,26 @@ def declare_target(
     for kind, pattern in zip(kinds, wanted, strict=True):
         if pattern != wanted[0]:
             raise CompositionError(
-                f"{kinds[0]!r} takes targets {wanted[0]} and {kind!r} takes {pattern}; one target cannot be both"
+                f"{kinds[0]!r} takes targets {wanted[0]} and {kind!r} takes {pattern}; "
+                "one target cannot be both"
             )
     return builder.input("target", typed(wanted[0], batch, dtype), wanted[0].limit)
 
 
 def owned(builder: Builder, outputs: Sequence[Value]) -> list[Value]:
-    """The outputs, copied where they are given, only a view, or returned twice."""
-    launched = {v.name for node in builder.nodes if node.op.launches for v in node.outputs}
+    """The outputs, copied where they are given, only a view, the update of a state, or returned
+    twice.
+    """
+    free = {v.name for node in builder.nodes if node.op.launches for v in node.outputs}
+    free -= {update.new.name for update in builder.updates}
     found = list[Value]()
     for value in outputs:
-        if value.name not in launched or value in found:
-            with builder.at(Origin(ROOT, "output", "trace")):
-                value = builder.emit("copy", value, hint="output")
-        found.append(value)
+        found.append(value if value.name in free else copied(builder, value, "output"))
+        free.discard(value.name)
     return found
+
+
+def copied(builder: Builder, value: Value, name: str) -> Value:
+    """The value in memory of its own, under a name."""
+    with builder.at(Origin(ROOT, "output", "trace")):
+        return builder.emit("copy", value, hint=name)

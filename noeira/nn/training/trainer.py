@@ -139,7 +139,8 @@ def pair(name: str, data: Any) -> tuple[Any, Any]:
     if isinstance(data, (tuple, list)) and len(data) == 2:
         return data[0], data[1]
     raise DataError(
-        f"{name} must have .x and .y, such as MNIST().train, or be a pair (x, y), not {type(data).__name__}"
+        f"{name} must have .x and .y, such as MNIST().train, or be a pair (x, y), "
+        f"not {type(data).__name__}"
     )
 
 

@@ -1,0 +1,305 @@
+"""trace: a type becomes a graph; its names, groups, origins and initial values, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import stages
+
+from noeira.errors import CompositionError, ShapeError, VerifyError
+from noeira.ir.graph import ComputeGraph, Value
+from noeira.ir.interpret import interpret
+from noeira.ir.text import graph_text
+from noeira.ir.verify import verify
+from noeira.job import Job
+from noeira.nn import (
+    MSE,
+    Accuracy,
+    Adam,
+    CrossEntropy,
+    Deterministic,
+    Fused,
+    Kaiming,
+    Linear,
+    LinearReLU,
+    Loss,
+    Module,
+    Normal,
+    Param,
+    ReLU,
+    Residual,
+    Scope,
+    Sequential,
+    State,
+    Tanh,
+    TopK,
+    Xavier,
+    size,
+)
+from noeira.nn.core.trace import trace
+
+
+class AddAndSum(Module):
+    """Two inputs, two outputs."""
+
+    signature = "(A), (A) -> (A), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, a: Value, b: Value) -> tuple[Value, Value]:
+        return scope.emit("add", a, b), scope.emit("sum", b)
+
+
+class Echo(Module):
+    """Gives what it takes, a view, and one value twice."""
+
+    signature = "(A) -> (A), (A, 1), (A), (A)"
+
+    @classmethod
+    def trace(cls, scope: Scope, a: Value) -> tuple[Value, ...]:
+        y = scope.emit("relu", a)
+        return a, scope.emit("reshape", a, shape=(*a.type.shape, 1)), y, y
+
+
+class Shift(Module):
+    """A parameter, and a state that outlives the call; in training the state moves."""
+
+    N = size()
+    shift = Param("N", init="bias")
+    seen = State("N")
+    signature = "(N) -> (N)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        y = scope.emit("add", x, scope.param("shift"))
+        if scope.phase == "train":
+            scope.builder.update(scope.param("seen"), scope.emit("column_sum", y, hint="seen.next"))
+        return y
+
+
+def lines(graph: ComputeGraph) -> list[str]:
+    """The lines inside a graph."""
+    return [line.strip() for line in graph_text(graph).partition("graph @")[2].splitlines()[1:-1]]
+
+
+def test_a_network(golden: Any):
+    net = Sequential[LinearReLU[5, 4], Residual[Tanh], Linear[4, 3]]
+    graph = trace(net, batch=2, loss=CrossEntropy, metrics=(Accuracy, TopK[2]), entry="evaluate")
+    golden(graph_text(verify(graph)))
+
+
+def test_one_input_is_x_and_several_are_numbered():
+    assert lines(trace(Linear[3, 2], batch=7))[0] == "input %x: f32[7, 3]"
+    graph = trace(AddAndSum, batch=2, input=((3,), (3,)), entry="both")
+    assert graph.name == "addandsum.both"
+    assert lines(graph) == [
+        "input %x0: f32[2, 3]",
+        "input %x1: f32[2, 3]",
+        "%add = add(%x0, %x1) : f32[2, 3]   from net: AddAndSum by trace",
+        "%sum = sum(%x1) : f32[]   from net: AddAndSum by trace",
+        "return %add, %sum",
+    ]
+
+
+def test_outputs_have_memory_of_their_own():
+    graph = trace(Echo, input=(3,))
+    assert lines(graph)[-4:] == [
+        "%output = copy(%x) : f32[1, 3]   from net: output by trace",
+        "%output.1 = copy(%reshape) : f32[1, 3, 1]   from net: output by trace",
+        "%output.2 = copy(%relu) : f32[1, 3]   from net: output by trace",
+        "return %output, %output.1, %relu, %output.2",
+    ]
+    x = np.float32([[-1, 0, 2]])
+    values = interpret(graph, {"x": x})
+    assert [values[v.name].tolist() for v in graph.outputs[::2]] == [x.tolist(), [[0, 0, 2]]]
+
+
+class Latest(Module):
+    """Gives what it also keeps."""
+
+    last = State("3")
+    signature = "(3) -> (3)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        y = scope.emit("column_sum", x)
+        scope.builder.update(scope.param("last"), y)
+        return y
+
+
+def test_an_output_that_updates_a_state_is_copied():
+    assert lines(trace(Latest))[-3:] == [
+        "%output = copy(%column_sum) : f32[3]   from net: output by trace",
+        "update %last = %column_sum",
+        "return %output",
+    ]
+
+
+def test_groups_and_origins():
+    net = Sequential[Linear[4, 4], Fused[Linear[4, 4], Tanh, ReLU]]
+    graph = trace(net)
+    assert [(g.path, g.type) for g in graph.groups] == [("1", "Fused[Linear[4, 4], Tanh, ReLU]")]
+    assert [(n.group, n.origin.path, n.origin.type, n.origin.by) for n in graph.nodes] == [
+        ("", "0", "Linear[4, 4]", "trace"),
+        ("1", "1", "Linear[4, 4]", "trace"),
+        ("1", "1", "Tanh", "trace"),
+        ("1", "1", "ReLU", "trace"),
+    ]
+
+
+def test_parameters_are_members_of_one_flat_state_decayed_first():
+    graph = trace(Sequential[Linear[5, 4], Linear[4, 3]], dtype="f64")
+    (layout,), state = graph.layouts, graph.state("params")
+    assert [(m.name, m.shape, m.offset) for m in layout.members] == [
+        ("0.weight", (5, 4), 0),
+        ("1.weight", (4, 3), 32),
+        ("0.bias", (4,), 64),
+        ("1.bias", (3,), 96),
+    ]
+    assert str(state.value.type) == "f64 @net"
+    assert {m.type.dtype for m in state.members} == {"f64"}
+
+
+@pytest.mark.parametrize(
+    ("init", "weight"),
+    [
+        (Kaiming, "uniform(-1.4142135623730951, 1.4142135623730951)"),
+        (Xavier(), "uniform(-1.0, 1.0)"),
+        (Normal[0.0, 0.02], "normal(0.0, 0.02)"),
+        (Deterministic, "deterministic()"),
+    ],
+)
+def test_initial_values(init: Any, weight: str):
+    graph = trace(Linear[3, 3], init=init)
+    assert lines(graph)[2:4] == [f"initial %weight = {weight}", "initial %bias = zero()"]
+
+
+def test_states_and_phases():
+    train, evaluate = (trace(Sequential[Shift[3]], batch=2, phase=p) for p in ("train", "eval"))
+    assert "state %0.seen: f32[3] = zero()" in lines(train)
+    assert lines(train)[-2:] == ["update %0.seen = %seen.next", "return %0.add"]
+    assert evaluate.updates == ()
+    assert [s.value.name for s in evaluate.states] == ["params", "0.seen"]
+    assert "%0.shift = zero()" in " ".join(lines(evaluate))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"net": Linear[3, 4], "input": (7, 4)},
+            ShapeError,
+            "Linear[3, 4] takes (*, 3), not (7, 4)",
+        ),
+        (
+            {"net": AddAndSum},
+            CompositionError,
+            "A of (A) can be anything; give the shape of a sample",
+        ),
+        (
+            {"net": AddAndSum, "input": (3,)},
+            CompositionError,
+            "takes 2 inputs, but input gives 1 shapes",
+        ),
+        ({"net": AddAndSum, "input": ((3,), (4,))}, ShapeError, "takes (A), (A), not (3,), (4,)"),
+        (
+            {"net": Linear[3, 4], "input": ((3,), (3,))},
+            CompositionError,
+            "takes 1 inputs, but input gives 2",
+        ),
+        (
+            {"net": Linear[3, 4], "input": (0, 3)},
+            CompositionError,
+            "an axis has at least one element",
+        ),
+        (
+            {"net": AddAndSum, "input": ((3,), (3,)), "loss": MSE},
+            CompositionError,
+            "gives 2 outputs; a loss takes one",
+        ),
+        (
+            {"net": Linear[3, 4], "loss": MSE, "metrics": (Accuracy,)},
+            CompositionError,
+            "one target cannot be both",
+        ),
+        (
+            {"net": Linear[3, 4], "loss": CrossEntropy, "metrics": (TopK[9],)},
+            ShapeError,
+            "k = 9, but f32[1, 4] has 4",
+        ),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], error: type[Exception], message: str):
+    with pytest.raises(error) as caught:
+        trace(**options)
+    assert message in str(caught.value)
+
+
+def test_the_target_is_what_the_loss_takes():
+    assert lines(trace(Linear[3, 4], batch=2, loss=CrossEntropy))[1] == "input %target: i32[2] < 4"
+    assert (
+        lines(trace(Linear[3, 4], batch=2, loss=MSE, dtype="f64"))[1] == "input %target: f64[2, 4]"
+    )
+    assert lines(trace(Linear[3, 4], batch=2, metrics=(Accuracy,)))[-1] == "return %correct, %count"
+    rows = trace(Linear[3, 4], batch=2, input=(5, 3), loss=CrossEntropy)
+    assert lines(rows)[:2] == ["input %x: f32[2, 5, 3]", "input %target: i32[2, 5] < 4"]
+
+
+def test_metrics_are_numbered():
+    graph = trace(Linear[3, 4], loss=CrossEntropy, metrics=(Accuracy, TopK[2], TopK[2]))
+    assert [n.origin.path for n in graph.nodes] == [
+        "net",
+        "loss",
+        "metric.0",
+        "metric.1",
+        "metric.2",
+    ]
+    assert [v.name for v in graph.outputs] == [
+        "loss",
+        "correct",
+        "count",
+        "correct.1",
+        "count.1",
+        "correct.2",
+        "count.2",
+    ]
+
+
+class HalfSquare(Loss):
+    """Half the squared error; its result has a name of its own."""
+
+    signature = "(*), (*) -> ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        return scope.emit("scale", scope.emit("mse", prediction, target), factor=0.5)
+
+
+def test_a_loss_is_returned_as_loss_whatever_it_calls_its_result():
+    job = Job(Linear[3, 2], 2, HalfSquare, Adam())
+    assert lines(job.gradients().graph)[-2:] == [
+        "%loss = copy(%loss.scale) : f32[]   from net: output by trace",
+        "return %loss",
+    ]
+    assert stages(job.step())[-1].graph.outputs[0].name == "loss"
+
+
+@pytest.mark.parametrize("name", ["x", "params", "target"])
+def test_a_parameter_may_not_have_the_name_of_an_input_or_state(name: str):
+    signature = "(N) -> (N)"
+    net = type(Module)(
+        "Clash", (Module,), {"N": size(), name: Param("N", init="bias"), "signature": signature}
+    )
+    net.trace = classmethod(lambda cls, scope, x: scope.emit("add", x, scope.param(name)))  # type: ignore[attr-defined]
+    with pytest.raises(
+        VerifyError, match=f"%{name} is declared twice: a parameter, state or input has that name"
+    ):
+        trace(net[3], loss=MSE)  # type: ignore[index]
+    inside = trace(Sequential[net[3]], loss=MSE)  # type: ignore[index]
+    assert inside.states[0].members[0].name == f"0.{name}"
+
+
+def test_nothing_depends_on_what_was_traced_before():
+    net = Sequential[LinearReLU[5, 4], Linear[4, 3]]
+    assert trace(net, loss=CrossEntropy) == trace(net, loss=CrossEntropy)
