@@ -1,4 +1,4 @@
-"""What the tests of the IR share: networks with their jobs, the stages of a compile, and random graphs."""
+"""What the tests of the IR share: networks with their jobs, stages of a compile, random graphs."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ BINARY = ("add", "subtract", "multiply")
 
 @dataclass
 class Drawing:
-    """A random graph in the making; `values` are the floats so far, `groups` the stamps to choose from."""
+    """A random graph in the making; values: the floats so far; stamps: those to choose from."""
 
     draw: Any
     dtype: str
@@ -335,7 +335,9 @@ class Drawing:
 
 @st.composite
 def graphs(draw: Any, nodes: int = 12, stamps: tuple[str, ...] = ("",)) -> ComputeGraph:
-    """Random graphs that verify, their nodes stamped at random; a stamp is a group's path, `~` after it or not."""
+    """Random graphs that verify, their nodes stamped at random: with a group's path, `~` or `^`
+    after it or not.
+    """
     drawing = Drawing(draw, draw(st.sampled_from(("f32", "f64"))), stamps)
     paths = dict.fromkeys(stamp.rstrip("~^") for stamp in stamps if stamp)
     for path in paths:
@@ -360,7 +362,7 @@ def deep_step(layers: int) -> ComputeGraph:
 
 
 def timed(action: Callable[[], object], collecting: bool) -> list[float]:
-    """Process times of three runs, the shortest first, with Python's garbage collector or without it."""
+    """Process times of three runs, the shortest first, with Python's garbage collector or not."""
     found = list[float]()
     gc.collect()
     if not collecting:
@@ -383,7 +385,7 @@ def seconds(action: Callable[[], object]) -> float:
 def near_linear(action: Callable[[Any], object], small: Any, twice: Any) -> bool:
     """Whether twice as much takes less than 2.6 times as long.
 
-    Asked up to five times: caches and whatever else runs on the machine make single answers uncertain.
+    Asked up to five times: caches and what else runs on the machine make an answer uncertain.
     """
     return any(
         timed(lambda: action(twice), False)[0] < 2.6 * timed(lambda: action(small), False)[0]

@@ -15,7 +15,7 @@ from noeira.nn import Fused, Linear, Parallel, ReLU, Residual, Sequential, Tanh
 
 
 def body(*lines: tuple[Any, ...]) -> tuple[Node, ...]:
-    """Nodes from (op, operand, …) lines; operands are a to d, or the results r0, r1, … of the lines above."""
+    """Nodes from (op, operand, …) lines; r0, r1, … are the results of the lines above."""
     builder = Builder("body")
     shapes = {"x": (4, 5), "w": (5, 5), "b": (5,), "one": (), "cube": (2, 4, 5)}
     values = {name: builder.input(name, f32(*shape)) for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Fusion is a type: what is joined is what a type asked for, nothing else, and it can be opened again."""
+"""Fusion is a type: what a type asked for is joined, nothing else, and it can be opened again."""
 
 from __future__ import annotations
 
@@ -233,7 +233,8 @@ def test_kernels_that_wait_for_each_other_are_refused():
     with pytest.raises(FusionError) as caught:
         Fuse()(crossing("0", "1", "0", "1"))
     assert str(caught.value) == (
-        "Fused[0] at 0 and Fused[1] at 1 cannot be one kernel each: they wait for each other's values"
+        "Fused[0] at 0 and Fused[1] at 1 cannot be one kernel each: "
+        "they wait for each other's values"
     )
 
 

@@ -1,4 +1,4 @@
-"""Places in memory: nothing alive overlaps, and what must not share memory is refused with the reason."""
+"""Places in memory: nothing alive overlaps, and what must not share memory is refused."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def check_lives(plan: Plan) -> None:
-    """A value is in its place from the call that makes it to the last that reads it, alone but for its views."""
+    """A value is in its place from the call that makes it to the last that reads it, alone."""
     graph, inside = plan.graph, lying_in(plan.graph)
     for i, call in enumerate(plan.calls):
         for value in (*call.node.inputs, *call.node.outputs):
@@ -126,7 +126,7 @@ def check_lives(plan: Plan) -> None:
 
 
 def check_views(plan: Plan) -> None:
-    """Views and parts of packs lie where they should, members inside their state, updates in their state."""
+    """Views, parts of packs, members and updates lie inside what they belong to."""
     graph, place = plan.graph, plan.place
     for node in graph.nodes:
         if node.op.name == "reshape" and node.outputs[0].name in place:
@@ -348,7 +348,7 @@ def test_an_update_that_has_a_place_already_is_refused(what: str):
 
 @pytest.mark.parametrize("what", ["x", "member", "view", "constant", "pack", "twice"])
 def test_a_result_that_has_a_place_already_is_refused(what: str):
-    builder, params, (w, u) = flat()
+    builder, _, (w, _) = flat()
     x = builder.input("x", f32(32))
     y, z = emit(builder, "relu", x, hint="y"), emit(builder, "tanh", x, hint="z")
     value = {
@@ -366,7 +366,7 @@ def test_a_result_that_has_a_place_already_is_refused(what: str):
 
 @pytest.mark.parametrize("what", ["x", "member", "view", "constant", "returned", "packed", "twice"])
 def test_a_part_that_has_a_place_already_is_refused(what: str):
-    builder, params, (w, u) = flat()
+    builder, _, (_, u) = flat()
     x = builder.input("x", f32(32))
     y, z = emit(builder, "relu", x, hint="y"), emit(builder, "tanh", x, hint="z")
     one = emit(builder, "constant", value=2.0)

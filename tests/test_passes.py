@@ -1,9 +1,10 @@
-"""Passes: what each changes, that each can be undone, and that the pipeline notices when one misbehaves."""
+"""Passes: what each changes, that it can be undone, and that the pipeline notices misbehaviour."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
@@ -79,7 +80,7 @@ def changed(before: ComputeGraph, after: ComputeGraph) -> str:
 def test_what_each_pass_changes(entry: str, golden: Callable[..., None]):
     first = SMALL.gradients() if entry == "gradients" else SMALL.fit(6)[0]
     found = stages(first)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         name = after.done[-1].partition("{")[0]
         if (entry, name) in SHOWN:
             golden(changed(before.graph, after.graph), name)
@@ -365,7 +366,7 @@ def test_there_must_be_something_to_train():
     graph = Job(Sequential[ReLU, ReLU], 2, CrossEntropy, input=(3,)).gradients().graph
     with pytest.raises(
         VerifyError,
-        match="vjp: @sequential.gradients has no parameters, so there is nothing to train",
+        match=r"vjp: @sequential\.gradients has no parameters, so there is nothing to train",
     ):
         run(graph, Vjp())
 
@@ -472,7 +473,7 @@ def test_all_passes_are_quick_and_near_linear():
 
 
 def wide(readers: int) -> Dump:
-    """A value with many readers, whose gradients are all summed; their names would all be the same."""
+    """A value with many readers, whose gradients are summed; all ask for the same name."""
     builder = Builder("wide.step")
     layout = lay_out("net", {"w": (4,)})
     builder.layouts.append(layout)

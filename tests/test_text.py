@@ -1,4 +1,4 @@
-"""The text forms: what is printed reads back as it was, and what is damaged is refused with a line number."""
+"""The text forms: what is printed reads back as it was, what is damaged is refused by its line."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ graph @small.step {
   state %lr: f32[] = constant(0.001)
   state %step: i64[]
   group net: LinearReLU[4, 3]
-  %relu = fused[linear, relu](%x, %weight, %bias) : f32[2, 3]   in net   from net: LinearReLU[4, 3] by trace
+  %relu = fused[linear, relu](%x, %weight, %bias) : f32[2, 3]   in net   from net: LinearReLU by trace
       | %linear = linear(%x, %weight, %bias) : f32[2, 3]   from net: LinearReLU[4, 3] by trace
       | %relu = relu(%linear) : f32[2, 3]   from net: LinearReLU[4, 3] by trace
-  %loss, %lse = cross_entropy(%relu, %target) {smoothing = 0.1} : f32[], f32[2]   from loss: CrossEntropy by trace
+  %loss, %lse = cross_entropy(%relu, %target) {smoothing = 0.1} : f32[], f32[2]   from loss: CE by trace
   %step.next = count(%step) : i64[]   from net:  by update
   update %step = %step.next
   return %loss

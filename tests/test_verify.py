@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -185,7 +186,7 @@ def test_the_whole_message(golden: Callable[..., None]):
     names = [Value(f"v{i}", f32(3)) for i in range(9)]
     nodes = [
         Node(op("relu"), (a,), (b,), Attrs(), Origin("net", "ReLU", "trace"))
-        for a, b in zip(names, names[1:], strict=False)
+        for a, b in pairwise(names)
     ]
     nodes[4] = replace(nodes[4], inputs=(Value("v9", f32(3)),))
     graph = ComputeGraph("chain", (), (Input(names[0]),), (), (), tuple(nodes), (), (names[-1],))
