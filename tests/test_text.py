@@ -50,10 +50,10 @@ graph @small.step {
   state %lr: f32[] = constant(0.001)
   state %step: i64[]
   group net: LinearReLU[4, 3]
-  %relu = fused[linear, relu](%x, %weight, %bias) : f32[2, 3]   in net   from net: LinearReLU by trace
+  %relu = fused[linear, relu](%x, %weight, %bias) : f32[2, 3]   in net   from net: Type by trace
       | %linear = linear(%x, %weight, %bias) : f32[2, 3]   from net: LinearReLU[4, 3] by trace
       | %relu = relu(%linear) : f32[2, 3]   from net: LinearReLU[4, 3] by trace
-  %loss, %lse = cross_entropy(%relu, %target) {smoothing = 0.1} : f32[], f32[2]   from loss: CE by trace
+  %loss, %lse = cross_entropy(%relu, %target) {smoothing = 0.1} : f32[], f32[2]   from l: C by trace
   %step.next = count(%step) : i64[]   from net:  by update
   update %step = %step.next
   return %loss

@@ -1,4 +1,4 @@
-"""The Jinja environment of all templates: undefined names are errors, block tags leave no blank lines."""
+"""The Jinja environment of all templates: undefined names are errors, tags leave no blank lines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
 
+TEMPLATES = Path(__file__).parent / "templates"
+
+
 @lru_cache
-def environment() -> Environment:
-    """The environment."""
+def environment(folder: Path | None = None) -> Environment:
+    """The environment; templates that are not noeira's own are looked for in `folder`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader([TEMPLATES, *([folder] if folder else [])]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.c import CTarget, gemm_cut, gemm_of, rows_and_columns
-from noeira.codegen.environment import environment
+from noeira.codegen.environment import TEMPLATES, environment
 from noeira.codegen.layout import laid_out
 from noeira.codegen.loops import Function, Grid, Staged
 from noeira.codegen.lower import Body, Lowered, body_of, needed
 from noeira.codegen.prelude import identifiers
 from noeira.codegen.view import Elementwise, Kernel, Operand
+from noeira.errors import VerifyError
+from noeira.ir.op import Op
 from noeira.ir.plan import Call
 from noeira.ir.scalar import c_literal, var
 from noeira.ir.types import DTYPE_BYTES
@@ -29,7 +32,7 @@ def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
     """
     body = body_of(call.node)
     view = kernel_view(call, body, target, symbol)
-    return laid_out(kernel_template(body.template).render(k=view))
+    return laid_out(kernel_template(body).render(k=view))
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:
@@ -126,9 +129,32 @@ def tail_code(body: Body) -> Elementwise:
     return lowered.code()
 
 
-@lru_cache
-def kernel_template(stem: str) -> Template:
-    """The C template of that stem; kernels also have the filters `identifiers` and `literal`."""
-    found = environment()
+def kernel_template(body: Body) -> Template:
+    """The C template of a body: noeira's own, or one beside the file of an op that is not.
+
+    Raises VerifyError that says which file is missing. Kernels also have the filters `identifiers`
+    and `literal`.
+    """
+    from jinja2 import TemplateNotFound
+
+    folder = own_folder(body.anchor.op) if body.anchor else None
+    found = environment(folder)
     found.filters |= {"identifiers": identifiers, "literal": c_literal}
-    return found.get_template(f"{stem}.c.j2")
+    name = f"{body.template}.c.j2"
+    try:
+        return found.get_template(name)
+    except TemplateNotFound as missing:
+        if missing.name != name:
+            raise
+        assert body.anchor is not None
+        raise VerifyError(
+            f"{body.anchor.op.name} has no kernel in C: write {(folder or TEMPLATES) / name}"
+        ) from None
+
+
+def own_folder(op: Op) -> Path | None:
+    """The folder of the file that defines an op outside noeira."""
+    if not op.foreign:
+        return None
+    file = getattr(sys.modules.get(type(op).__module__), "__file__", None)
+    return Path(file).resolve().parent if file else Path.cwd()

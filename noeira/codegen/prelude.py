@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noeira.codegen.environment import environment
 from noeira.codegen.target import ISA
 
 if TYPE_CHECKING:
@@ -99,18 +100,5 @@ def _definition(text: str, dtype: str | None) -> Definition:
     return Definition(frozenset(functions + types + macros), identifiers(text), text, dtype)
 
 
-@lru_cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
 def _render(template: str, **names: object) -> str:
-    return _environment().get_template(template).render(**names)
+    return environment().get_template(template).render(**names)

@@ -18,7 +18,7 @@ from noeira.commands.files import (
     read_plan,
     read_text,
 )
-from noeira.commands.network import add_options, stages_from
+from noeira.commands.network import add_options, load_module, stages_from
 from noeira.commands.usage import UsageError
 from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
 from noeira.compiler import lower, render_plans, run_passes
@@ -48,6 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--save", metavar="OUT.npz", help="write outputs and updated parameters to a file"
     )
     parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="a Python file to run first: one that defines ops of your own",
+    )
+    parser.add_argument(
         "--target",
         choices=TARGETS,
         default="cpu",
@@ -58,6 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run once and print the outputs."""
+    for file in args.imports:
+        load_module(file)
     entry = loaded(args)
     bind_states(entry, args.seed, args.weights)
     bind_inputs(entry, args.seed, args.inputs)
@@ -130,6 +140,7 @@ def from_source(path: str, entry: str) -> EntryPoint:
     name = first.removeprefix("// noeira: ").partition(" for ")[0]
     if text != render_plans(name, plans, target).text:
         print(f"running {path} as it stands (edited)")
+        compiler = compiler.lenient()
     source = Source("c", name, text, "".join(map(str, plans)))
     return CompiledEntry(plan, load(build_library(source, compiler, cache)))
 

@@ -44,7 +44,9 @@ def contraction_form(body: Body) -> str:
     shape = anchor.outputs[0].type.shape
     for node in tail:
         if node.op.kind == "contraction":
-            return f"{node.op.name} after {anchor.op.name} is a second contraction; a kernel has one"
+            return (
+                f"{node.op.name} after {anchor.op.name} is a second contraction; a kernel has one"
+            )
         if node.op.kind != "map":
             return f"{node.op.name} is not element-wise"
         if node.outputs[0].type.shape != shape:

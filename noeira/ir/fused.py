@@ -16,7 +16,9 @@ class Fused(Op):
     name = "fused"
 
     def infer(self, attrs: Attrs, *operands: TensorType) -> tuple[TensorType, ...]:
-        raise ShapeError("fused: a kernel is a body of plain nodes; it has no shape rule without one")
+        raise ShapeError(
+            "fused: a kernel is a body of plain nodes; it has no shape rule without one"
+        )
 
 
 def close(body: tuple[Node, ...], read_outside: Set[str], origin: Origin) -> Node:

@@ -317,15 +317,17 @@ class Builder:
         finally:
             self.origin, self.stamp = before
 
-    def emit(self, name: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any) -> Any:
+    def emit(
+        self, name: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any
+    ) -> Any:
         """Emit one node of the op called `name`; gives its output, or the tuple of its outputs.
 
         Raises ShapeError or DtypeError if the operands do not go together.
         """
-        from noeira.ir.op import op
+        from noeira.ir.op import attributes, op
 
         rule = op(name)
-        packed = rule.Attrs(**attrs)
+        packed = attributes(rule, attrs)
         types = rule.types(packed, [v.type for v in inputs])
         hints = hint if isinstance(hint, tuple) else (hint or name,) * len(types)
         outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))

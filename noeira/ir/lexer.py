@@ -17,6 +17,8 @@ TOKEN = re.compile(
       | (?P<word>\w[\w.]*) | (?P<mark>[\[\](){}:,=<|+@])""",
     re.VERBOSE,
 )
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+COMMENT = re.compile(rf"{QUOTED}|(?:^|(?<=\s))(#)")
 T = TypeVar("T")
 
 # Whole numbers are those of 64 bits.
@@ -216,3 +218,21 @@ def parsing(line: Line, action: Callable[..., T], *args: Any) -> T:
         return action(*args)
     except NoeiraError as error:
         raise ParseError(f"line {line.number}: {error}\n    {line.text.strip()}") from error
+
+
+def expected_error(text: str, number: int, expected: str) -> ParseError:
+    """The error for a line that is not what must stand there."""
+    return ParseError(f"line {number}: expected {expected}\n    {text.strip()}")
+
+
+def uncommented(line: str) -> str:
+    """The line up to a `#` that begins it or follows a space, and is not inside quotes."""
+    found = next((m for m in COMMENT.finditer(line) if m[1]), None) if "#" in line else None
+    return line[: found.start()] if found else line
+
+
+def significant(text: str, first: int = 1) -> list[tuple[int, str]]:
+    """The lines that say something, numbered from `first`, without comments."""
+    lines = enumerate(text.split("\n"), first)
+    bare = [(number, uncommented(line).rstrip()) for number, line in lines]
+    return [(number, line) for number, line in bare if line]

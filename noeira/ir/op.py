@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +15,7 @@ from noeira.ir.graph import Attrs, Builder, Node, Value
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
@@ -80,7 +81,21 @@ class Op:
         if "name" in cls.__dict__:
             if not cls.template:
                 cls.template = cls.name
+            taken = OPS.get(cls.name)
+            if taken is not None and place(type(taken)) != place(cls):
+                raise VerifyError(
+                    f"there is an op {cls.name!r} already, {' of '.join(place(type(taken))[::-1])}: "
+                    f"give {cls.__name__} another name"
+                )
+            # Slopes that were made of an earlier definition are made anew.
+            for slope in [name for name in OPS if name.startswith(f"{cls.name}.d")]:
+                del OPS[slope]
             OPS[cls.name] = cls()
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is defined outside noeira."""
+        return not type(self).__module__.startswith("noeira.")
 
     @cached_property
     def counts(self) -> tuple[int, float]:
@@ -102,7 +117,9 @@ class Op:
         least, most = self.counts
         if not least <= len(operands) <= most:
             names = ", ".join(self.operands)
-            raise ShapeError(f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands")
+            raise ShapeError(
+                f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands"
+            )
         return self.infer(attrs, *operands)
 
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
@@ -128,12 +145,16 @@ class Op:
             f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, or keep it off the path to the loss"
         )
 
-    def cost(self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> Cost:
+    def cost(
+        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    ) -> Cost:
         """Arithmetic and memory traffic of one launch; by default every operand once and no arithmetic."""
         flops = self.flops(attrs, inputs, outputs)
         return Cost(flops, sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs))
 
-    def flops(self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> int:
+    def flops(
+        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    ) -> int:
         """Floating-point operations of one launch, a multiply-add counting as two."""
         return 0
 
@@ -150,6 +171,21 @@ class Op:
 
 
 OPS: dict[str, Op] = {}
+
+
+def place(cls: type) -> tuple[str, str]:
+    """Where a class is defined: a class statement that is run again is the same place."""
+    module = sys.modules.get(cls.__module__)
+    return getattr(module, "__file__", None) or cls.__module__, cls.__qualname__
+
+
+def attributes(op: Op, given: Mapping[str, Any]) -> Attrs:
+    """The attributes of a node. Raises VerifyError that names one that the op does not have."""
+    names = [f.name for f in fields(op.Attrs)]
+    if unknown := [name for name in given if name not in names]:
+        known = f"it has {', '.join(names)}" if names else "it has none"
+        raise VerifyError(f"{op.name} has no attribute {unknown[0]!r}; {known}")
+    return op.Attrs(**given)
 
 
 def op(name: str) -> Op:
@@ -179,6 +215,7 @@ def derived(name: str) -> Op:
 
 def node_cost(node: Node) -> Cost:
     """Cost of a launch: a fused node adds the arithmetic of its parts, but moves only its own inputs and outputs."""
+
     def one(n: Node) -> Cost:
         return n.op.cost(n.attrs, tuple(v.type for v in n.inputs), tuple(v.type for v in n.outputs))
 

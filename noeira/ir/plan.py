@@ -25,8 +25,8 @@ from typing import Any
 
 from noeira.errors import ParseError
 from noeira.ir.graph import ComputeGraph, Node
-from noeira.ir.lexer import Line, literal
-from noeira.ir.text import expected_error, graph_text, parse_graph, significant
+from noeira.ir.lexer import Line, expected_error, literal, significant
+from noeira.ir.text import graph_text, parse_graph
 
 VERSION = "// noeira-plan 1"
 ARENA, INPUT, STATE, OUTPUT, LITERAL = "arena", "input", "state", "output", "literal"
@@ -271,7 +271,9 @@ class PlanReader:
             raise ParseError(f"line {last}: the text ends too early: expected {missing}")
         nodes = self.graph.launching()
         if [id(c.node) for c in self.calls] != [id(n) for n in nodes]:
-            raise ParseError(f"line {last}: expected a call for each launching node, in their order")
+            raise ParseError(
+                f"line {last}: expected a call for each launching node, in their order"
+            )
         for node in nodes:
             for value in (*node.inputs, *node.outputs):
                 if value.name not in self.places:

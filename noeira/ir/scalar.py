@@ -64,7 +64,10 @@ def var(name: str) -> Expr:
 
 
 def call(name: str, *args: Expr | float) -> Expr:
-    """A function or comparison by name: see `FUNCTIONS` and `COMPARISONS`."""
+    """A function or comparison by name. Raises VerifyError if there is none of that name."""
+    if name not in FUNCTIONS and name not in COMPARISONS:
+        known = ", ".join((*FUNCTIONS, *COMPARISONS))
+        raise VerifyError(f"there is no scalar function {name!r}; there are {known}")
     return Expr(name, tuple(map(lift, args)))
 
 
@@ -139,7 +142,13 @@ ARITHMETIC: dict[str, Callable[..., tuple[Expr, ...]]] = {
     "/": lambda y, a, b: (1.0 / b, -(y / b)),
     "neg": lambda y, a: (lift(-1),),
 }
-COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal"}
+COMPARISONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+}
 PARTIALS = FUNCTIONS | ARITHMETIC
 
 

@@ -40,7 +40,7 @@ from noeira.ir.graph import (
     Value,
     attr_items,
 )
-from noeira.ir.lexer import Line, literal, parsing
+from noeira.ir.lexer import QUOTED, Line, expected_error, literal, parsing, significant
 from noeira.ir.op import op
 from noeira.ir.random import Distribution
 from noeira.ir.types import Layout, Member
@@ -108,10 +108,8 @@ def graph_text(graph: ComputeGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-QUOTED = r'"(?:[^"\\]|\\.)*"'
 PROGRESS = re.compile(r"// done: (.*?)   to do: (.*)")
 PASSES = re.compile(rf'(?:[^,{{"]|{QUOTED}|\{{(?:[^}}"]|{QUOTED})*\}})+')
-COMMENT = re.compile(rf"{QUOTED}|(?:^|(?<=\s))(#)")
 ORIGIN = re.compile(r" {3}from (\S+): (.*) by (\w+)$")
 GROUP = re.compile(r" {3}in (\S+)$")
 
@@ -171,7 +169,11 @@ class GraphReader:
         """What must stand where a line begins with this word; empty if it may stand there."""
         before = self.name is None
         if before != (word in ("layout", "graph")):
-            return "layout @name: SIZE { or graph @name {" if before else "a line inside the graph, or }"
+            return (
+                "layout @name: SIZE { or graph @name {"
+                if before
+                else "a line inside the graph, or }"
+            )
         return "} after return" if self.outputs is not None and word != "}" else ""
 
     def plain_line(self, line: Line) -> None:
@@ -389,26 +391,10 @@ class GraphReader:
         """The state with what `initial` lines said of its members."""
         known = [self.initials[m.name] for m in state.members if m.name in self.initials]
         if known and len(known) != len(state.members):
-            raise line.error(f"{state.value}: expected an initial line for every member, or for none")
+            raise line.error(
+                f"{state.value}: expected an initial line for every member, or for none"
+            )
         return replace(state, initial=tuple(known)) if known else state
-
-
-def expected_error(text: str, number: int, expected: str) -> ParseError:
-    """The error for a line that is not what must stand there."""
-    return ParseError(f"line {number}: expected {expected}\n    {text.strip()}")
-
-
-def uncommented(line: str) -> str:
-    """The line up to a `#` that begins it or follows a space, and is not inside quotes."""
-    found = next((m for m in COMMENT.finditer(line) if m[1]), None) if "#" in line else None
-    return line[: found.start()] if found else line
-
-
-def significant(text: str, first: int = 1) -> list[tuple[int, str]]:
-    """The lines that say something, numbered from `first`, without comments."""
-    lines = enumerate(text.split("\n"), first)
-    bare = [(number, uncommented(line).rstrip()) for number, line in lines]
-    return [(number, line) for number, line in bare if line]
 
 
 def parse_graph(text: str, first: int = 1) -> ComputeGraph:

@@ -98,9 +98,13 @@ def check_layout(layout: Layout) -> None:
     for member in layout.members:
         if member.offset % LAYOUT_ALIGNMENT:
             wanted = f"a multiple of {LAYOUT_ALIGNMENT}"
-            raise VerifyError(f"@{layout.name}: {member.name} begins at {member.offset}, not at {wanted}")
+            raise VerifyError(
+                f"@{layout.name}: {member.name} begins at {member.offset}, not at {wanted}"
+            )
         if member.offset < end:
-            raise VerifyError(f"@{layout.name}: {member.name} begins before the end of the member above")
+            raise VerifyError(
+                f"@{layout.name}: {member.name} begins before the end of the member above"
+            )
         end = member.end
     if end > layout.size:
         raise VerifyError(f"@{layout.name}: its members go past its end")
@@ -111,7 +115,9 @@ def check_limit(given: Input) -> None:
     if given.limit is None:
         return
     if given.value.type.dtype not in INDICES:
-        raise VerifyError(f"{given.value} is {given.value.type}: only i32 and i64 inputs have a limit")
+        raise VerifyError(
+            f"{given.value} is {given.value.type}: only i32 and i64 inputs have a limit"
+        )
     if given.limit < 1:
         raise VerifyError(f"{given.value}: nothing is below the limit {given.limit}")
 
@@ -129,7 +135,9 @@ def check_state(graph: ComputeGraph, state: State) -> None:
         if list(state.members) != wanted:
             raise VerifyError(f"the members of {value} are not those of @{layout}")
     if state.initial and len(state.initial) != max(len(state.members), 1):
-        raise VerifyError(f"{value} has {len(state.initial)} initial values for {len(state.members)} members")
+        raise VerifyError(
+            f"{value} has {len(state.initial)} initial values for {len(state.members)} members"
+        )
 
 
 def check_groups(graph: ComputeGraph) -> None:
@@ -180,5 +188,7 @@ def check_results(graph: ComputeGraph, defined: dict[str, Value]) -> None:
         if update.state.name in updated:
             raise VerifyError(f"{update.state} is updated twice")
         if update.new.type != update.state.type:
-            raise VerifyError(f"{update.state} is {update.state.type}, its update {update.new.type}")
+            raise VerifyError(
+                f"{update.state} is {update.state.type}, its update {update.new.type}"
+            )
         updated.add(update.state.name)

@@ -64,7 +64,9 @@ def same_nodes(a: ComputeGraph, b: ComputeGraph) -> bool:
     if replace(a, nodes=()) != replace(b, nodes=()):
         return False
     # Passes keep the very nodes that they do not change, and comparing those costs nothing.
-    return Counter(map(id, a.nodes)) == Counter(map(id, b.nodes)) or Counter(a.nodes) == Counter(b.nodes)
+    return Counter(map(id, a.nodes)) == Counter(map(id, b.nodes)) or Counter(a.nodes) == Counter(
+        b.nodes
+    )
 
 
 def all_passes() -> dict[str, type[Pass]]:

@@ -1,8 +1,8 @@
 """dce: drop the nodes that nothing reads.
 
-    %a = relu(%x)                 %b = tanh(%x)
-    %b = tanh(%x)      becomes    return %b
-    return %b
+%a = relu(%x)                 %b = tanh(%x)
+%b = tanh(%x)      becomes    return %b
+return %b
 """
 
 from __future__ import annotations

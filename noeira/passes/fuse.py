@@ -85,9 +85,7 @@ class Fuse(Pass):
             raise VerifyError("fuse changed more than it joined")
 
 
-def bodies_of(
-    graph: ComputeGraph, stamp: str, members: Body, positions: Positions
-) -> list[Body]:
+def bodies_of(graph: ComputeGraph, stamp: str, members: Body, positions: Positions) -> list[Body]:
     """The kernels of several nodes that a group's nodes are joined into. Raises FusionError."""
     if stamp.endswith((ADJOINT, RECOMPUTED)):
         return [body for body in cover(members, positions) if len(body) > 1]
@@ -131,7 +129,9 @@ def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:
             group = graph.group_of(body[0].group)
             fused = close(body, outside, Origin(group.path, group.type, body[0].origin.by))
             if not fused.outputs:
-                raise VerifyError(f"fuse: nothing reads what {group.type} at {group.path} gives: run dce before")
+                raise VerifyError(
+                    f"fuse: nothing reads what {group.type} at {group.path} gives: run dce before"
+                )
             found.append(fused)
     return found
 

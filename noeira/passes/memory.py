@@ -167,7 +167,9 @@ class Planner:
                 found.append(Place(value.name, root))
             elif span is not None:
                 offset = (offsets[base] if root == ARENA else start) + inner
-                found.append(Place(value.name, root, offset, value.type.nbytes, span.first, span.last))
+                found.append(
+                    Place(value.name, root, offset, value.type.nbytes, span.first, span.last)
+                )
         return tuple(found)
 
 

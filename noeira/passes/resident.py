@@ -60,7 +60,9 @@ class Resident(Pass):
                 builder.update(bad, builder.emit("record_bad", bad, tick, *ok, hint="bad.next"))
             builder.update(
                 cursor,
-                builder.emit("advance", cursor, *ok, by=rows, length=self.samples, hint="cursor.next"),
+                builder.emit(
+                    "advance", cursor, *ok, by=rows, length=self.samples, hint="cursor.next"
+                ),
             )
         return builder.done(graph.outputs)
 

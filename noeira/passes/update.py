@@ -59,7 +59,9 @@ class ApplyOptimizer(Pass):
             counted = builder.emit("count", step, ok, hint="step.next")
             ticked = builder.emit("count", tick, hint="tick.next")
         results: tuple[Value, ...] = following if isinstance(following, tuple) else (following,)
-        for state, new in zip((params, *moments, step, tick), (*results, counted, ticked), strict=True):
+        for state, new in zip(
+            (params, *moments, step, tick), (*results, counted, ticked), strict=True
+        ):
             builder.update(state, new)
         return builder.done(graph.outputs)
 

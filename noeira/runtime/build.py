@@ -168,8 +168,8 @@ def _build_edited(
 ) -> Library:
     """The library of a source that a person edited: its own entry, keyed by the edited text."""
     log("warning", "running the edited source %s", path)
-    source = replace(generated, text=text)
-    entry, built = _get_or_build(unit_key(source, compiler), source, compiler, cache)
+    source, lenient = replace(generated, text=text), compiler.lenient()
+    entry, built = _get_or_build(unit_key(source, lenient), source, lenient, cache)
     return Library(key, cache.restore(entry, text.encode()), built, path)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira.ir.graph import ComputeGraph
@@ -37,21 +35,24 @@ class Toolchain:
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
         """The key of what decides a unit: graphs with the passes to run on them, target, compiler,
-        noeira's own sources and those of the user's ops.
+        and noeira's own sources.
+
+        "" if ops are defined outside noeira: a graph names them, but does not say what they do.
         """
+        from noeira.ir.op import OPS
         from noeira.runtime.entry import digest_of
         from noeira.runtime.own import own_digest
 
-        sources = (own_digest(self.cache), *foreign_sources())
-        return digest_of(
-            "request", name, *sources, self.target.name, self.compiler.identity, *graphs
-        )
+        if any(op.foreign for op in OPS.values()):
+            return ""
+        own = own_digest(self.cache)
+        return digest_of("request", name, own, self.target.name, self.compiler.identity, *graphs)
 
     def warm_start(self, request: str) -> tuple[Library, list[Plan]] | None:
         """The library that a request led to before, and its plans."""
         from noeira.runtime.build import open_library
 
-        key = self.cache.recall(request)
+        key = self.cache.recall(request) if request else None
         library = None if key is None else open_library(key, self.compiler, self.cache)
         return None if library is None else (library, split_plans(library.plans))
 
@@ -90,18 +91,6 @@ def warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
         logging.getLogger("noeira").warning(message)
-
-
-def foreign_sources() -> list[bytes]:
-    """The files of ops that are defined outside noeira: a graph names them, but does not say what
-    they do.
-    """
-    from noeira.ir.op import OPS
-
-    names = {type(op).__module__ for op in OPS.values()}
-    modules = [sys.modules.get(name) for name in sorted(names) if not name.startswith("noeira.")]
-    files = [getattr(module, "__file__", None) for module in modules]
-    return [Path(file).read_bytes() for file in files if file and Path(file).is_file()]
 
 
 def split_plans(text: str) -> list[Plan]:

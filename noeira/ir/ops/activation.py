@@ -73,7 +73,9 @@ class GELUTanh(Elementwise):
     name = "gelu_tanh"
 
     def expression(self, attrs: Any) -> Expr:
-        inner = x * (square(x) * (2 * math.sqrt(2 / math.pi) * 0.044715) + 2 * math.sqrt(2 / math.pi))
+        inner = x * (
+            square(x) * (2 * math.sqrt(2 / math.pi) * 0.044715) + 2 * math.sqrt(2 / math.pi)
+        )
         return x * call("sigmoid", inner)
 
 

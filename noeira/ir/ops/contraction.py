@@ -27,7 +27,9 @@ def one_float_dtype(name: str, *types: TensorType) -> str:
     """The dtype that all operands have. Raises DtypeError if they differ or are no floats."""
     first = types[0].dtype
     if not all(t.is_float and t.dtype == first for t in types):
-        raise DtypeError(f"{name}: {', '.join(map(str, types))}: operands must be floats of one dtype")
+        raise DtypeError(
+            f"{name}: {', '.join(map(str, types))}: operands must be floats of one dtype"
+        )
     return first
 
 
@@ -65,7 +67,9 @@ class Matmul(Op):
         inner, columns = reversed(b.shape) if attrs.transpose_b else b.shape
         if inner != a.shape[-1]:
             turned = " transposed" if attrs.transpose_b else ""
-            raise ShapeError(f"matmul: {a} and {b}{turned} do not fit: {a.shape[-1]} is not {inner}")
+            raise ShapeError(
+                f"matmul: {a} and {b}{turned} do not fit: {a.shape[-1]} is not {inner}"
+            )
         return (TensorType(dtype, (*a.shape[:-1], columns)),)
 
     def reference(self, attrs: MatmulAttrs, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -103,7 +107,14 @@ class Matmul(Op):
 
     def samples(self) -> tuple[Sample, ...]:
         out = list[Sample]()
-        for m, k, n in ((1, 1, 1), (7, 16, 17), (33, 7, 100), (16, 127, 1), (1, 100, 33), (127, 257, 33)):
+        for m, k, n in (
+            (1, 1, 1),
+            (7, 16, 17),
+            (33, 7, 100),
+            (16, 127, 1),
+            (1, 100, 33),
+            (127, 257, 33),
+        ):
             out += [
                 Sample((Draw(f32(m, k)), Draw(f32(k, n)))),
                 Sample((Draw(f32(m, k)), Draw(f32(n, k))), {"transpose_b": True}),
@@ -172,9 +183,7 @@ class Linear(Op):
     def samples(self) -> tuple[Sample, ...]:
         shapes = [(m, k, n) for m in (1, 17) for k in (1, 33) for n in (7, 16)]
         shapes += [(100, 257, 10), (127, 100, 127), (257, 16, 1), (33, 900, 33)]
-        with_bias = [
-            Sample((Draw(f32(m, k)), Draw(f32(k, n)), Draw(f32(n)))) for m, k, n in shapes
-        ]
+        with_bias = [Sample((Draw(f32(m, k)), Draw(f32(k, n)), Draw(f32(n)))) for m, k, n in shapes]
         return (
             *with_bias,
             Sample((Draw(f32(17, 33)), Draw(f32(33, 7)))),

@@ -216,7 +216,9 @@ class CrossEntropyGrad(Op):
             return one_sample(shape, extra, smoothing)
 
         shapes = SHAPES[:-1]
-        return tuple(sample(s, sm, both) for s in shapes for sm, both in ((0.0, False), (0.1, True)))
+        return tuple(
+            sample(s, sm, both) for s in shapes for sm, both in ((0.0, False), (0.1, True))
+        )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         z, rows = TensorType("f32", (4, 10)), TensorType("f32", (5,))
@@ -316,7 +318,9 @@ class SoftCrossEntropy(Op):
     ) -> tuple[TensorType, ...]:
         rows = check_logits(self.name, z)
         if target != z:
-            raise ShapeError(f"{self.name}: targets {target} must be {z}, a row of probabilities each")
+            raise ShapeError(
+                f"{self.name}: targets {target} must be {z}, a row of probabilities each"
+            )
         return (TensorType(z.dtype, ()), TensorType(z.dtype, rows))
 
     def reference(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.op import BadSample, Draw, Op, Sample
@@ -52,9 +52,20 @@ class Elementwise(Op):
         """The op `name.dI`: the cotangent times the slope, itself element-wise."""
         return Slope.of(self, index) if index < len(self.operands) else None
 
+    @cached_property
+    def undeclared(self) -> tuple[str, ...]:
+        """Variables of the expression that are no operands."""
+        used = scalar.variables(self.expression(self.Attrs()))
+        return tuple(name for name in used if name not in self.operands)
+
     def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
         if len(types) != len(self.operands):
             raise ShapeError(f"{self.name} takes {len(self.operands)} operands, got {len(types)}")
+        if self.undeclared:
+            raise VerifyError(
+                f"{self.name}: its expression uses {self.undeclared[0]}, which is no operand; "
+                f"its operands are {', '.join(self.operands)}"
+            )
         whole = max(types, key=lambda t: len(t.shape))
         for name, type in zip(self.operands, types, strict=True):
             if not type.is_float or type.dtype != whole.dtype:
@@ -62,7 +73,9 @@ class Elementwise(Op):
                     f"{self.name}: operand {name} is {type}; its operands must be floats of one dtype"
                 )
             if not broadcasts(type.shape, whole.shape):
-                raise ShapeError(f"{self.name}: operand {name} is {type}, which does not fit {whole}")
+                raise ShapeError(
+                    f"{self.name}: operand {name} is {type}, which does not fit {whole}"
+                )
         return (whole,)
 
     def reference(self, attrs: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -88,7 +101,9 @@ class Elementwise(Op):
             full = d_y
             if not scalar.is_const(slope, 1):
                 read = [given[name] for name in self.slope_operands[index]]
-                attrs = {name: getattr(node.attrs, name) for name in node.attrs.__dataclass_fields__}
+                attrs = {
+                    name: getattr(node.attrs, name) for name in node.attrs.__dataclass_fields__
+                }
                 full = builder.emit(
                     f"{self.name}.d{index}", d_y, *read, hint=f"d.{value.name}", **attrs
                 )

@@ -71,7 +71,9 @@ class Pack(Op):
         if any(part.dtype != parts[0].dtype for part in parts):
             raise DtypeError("pack: operands must have one dtype")
         ends = [o + p.size for o, p in zip(attrs.offsets, parts, strict=True)]
-        if any(end > start for end, start in zip(ends, (*attrs.offsets[1:], attrs.size), strict=True)):
+        if any(
+            end > start for end, start in zip(ends, (*attrs.offsets[1:], attrs.size), strict=True)
+        ):
             raise ShapeError("pack: operands overlap or go past the end")
         return (TensorType(parts[0].dtype, (attrs.size,), attrs.layout or None),)
 

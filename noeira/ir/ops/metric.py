@@ -54,7 +54,9 @@ class TopK(Op):
             z, rows = TensorType("f32", shape), TensorType("i32", shape[:-1])
             return Sample((Draw(z), Draw(rows, "index", shape[-1])), {"k": k}, ())
 
-        return tuple(sample(s, k) for s, k in (((1, 1), 1), ((100, 10), 1), ((33, 17), 5), ((2, 3, 7), 2)))
+        return tuple(
+            sample(s, k) for s, k in (((1, 1), 1), ((100, 10), 1), ((33, 17), 5), ((2, 3, 7), 2))
+        )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         z, rows = TensorType("f32", (4, 10)), TensorType("i32", (4,))

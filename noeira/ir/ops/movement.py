@@ -118,7 +118,9 @@ class PadColumns(Op):
 
     def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
         if not x.shape or attrs.start < 0 or attrs.start + x.shape[-1] > attrs.width:
-            raise ShapeError(f"pad_columns: {x} from column {attrs.start} on is wider than {attrs.width}")
+            raise ShapeError(
+                f"pad_columns: {x} from column {attrs.start} on is wider than {attrs.width}"
+            )
         return (TensorType(x.dtype, (*x.shape[:-1], attrs.width)),)
 
     def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -143,7 +145,9 @@ class PadColumns(Op):
 
     def samples(self) -> tuple[Sample, ...]:
         x = Draw(TensorType("f32", (5, 17)))
-        return tuple(Sample((x,), {"start": s, "width": w}) for s, w in ((0, 17), (3, 33), (15, 32)))
+        return tuple(
+            Sample((x,), {"start": s, "width": w}) for s, w in ((0, 17), (3, 33), (15, 32))
+        )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (BadSample((TensorType("f32", (3, 4)),), "is wider than", {"start": 3, "width": 6}),)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def check_flat(name: str, step: TensorType, lr: TensorType, ok: TensorType, *flat: TensorType) -> None:
+def check_flat(
+    name: str, step: TensorType, lr: TensorType, ok: TensorType, *flat: TensorType
+) -> None:
     """Raises ShapeError or DtypeError if the operands of an optimizer do not go together."""
     first = flat[0]
     if len(first.shape) != 1 or any(t != first for t in flat):

@@ -61,7 +61,9 @@ class Sum(Op):
     def samples(self) -> tuple[Sample, ...]:
         shapes = ((1,), (7,), (33, 17), (100, 257))
         return tuple(
-            Sample((Draw(TensorType("f32", s)),), {"scale": scale}) for s in shapes for scale in (1.0, 0.25)
+            Sample((Draw(TensorType("f32", s)),), {"scale": scale})
+            for s in shapes
+            for scale in (1.0, 0.25)
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
@@ -157,7 +159,8 @@ class Broadcast(Op):
     def samples(self) -> tuple[Sample, ...]:
         cases = (((), (7, 33)), ((17,), (100, 17)), ((3, 4), (5, 3, 4)), ((), (1,)), ((9,), (9,)))
         return tuple(
-            Sample((Draw(TensorType("f32", x)),), {"shape": shape, "scale": 0.5}) for x, shape in cases
+            Sample((Draw(TensorType("f32", x)),), {"shape": shape, "scale": 0.5})
+            for x, shape in cases
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:

@@ -49,7 +49,9 @@ class MSE(Op):
         scale = 2.0 / prediction.type.size
         pairs = ((prediction, target), (target, prediction))
         return tuple(
-            builder.emit("scaled_difference", a, b, d, scale=scale, hint=f"d.{a.name}") if want else None
+            builder.emit("scaled_difference", a, b, d, scale=scale, hint=f"d.{a.name}")
+            if want
+            else None
             for (a, b), want in zip(pairs, wanted, strict=True)
         )
 

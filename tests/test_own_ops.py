@@ -1,0 +1,183 @@
+"""Ops defined outside noeira, and what is said to a definition that is not right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noeira
+from noeira.ir.graph import Builder
+from noeira.ir.op import OPS
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.scalar import call, var
+from noeira.ir.types import TensorType
+
+OPS_FILE = '''
+import numpy as np
+
+from noeira.errors import ShapeError
+from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.scalar import var
+from noeira.nn import Linear, Module, Sequential
+
+
+class Cube(Elementwise):
+    """x³"""
+
+    name = "cube"
+
+    def expression(self, attrs):
+        return var("x") * var("x") * var("x")
+
+
+class RowReverse(Op):
+    """The last axis backwards: its own gradient."""
+
+    name, kind, operands = "row_reverse", "row", ("x",)
+
+    def infer(self, attrs, x):
+        if not x.shape:
+            raise ShapeError(f"row_reverse: {x} has no axis")
+        return (x,)
+
+    def reference(self, attrs, x):
+        return (x[..., ::-1].copy(),)
+
+    def vjp(self, builder, node, cotangents, wanted):
+        return (builder.emit("row_reverse", cotangents[0], hint=f"d.{node.inputs[0].name}"),)
+
+
+class Cubed(Module):
+    signature = "(*) -> (*)"
+
+    @classmethod
+    def trace(cls, scope, x):
+        return scope.emit("cube", x)
+
+
+class Reversed(Module):
+    signature = "(*) -> (*)"
+
+    @classmethod
+    def trace(cls, scope, x):
+        return scope.emit("row_reverse", x)
+
+
+Net = Sequential[Linear[3, 5], Cubed, Reversed, Linear[5, 2]]
+'''
+TEMPLATE = """{% from "macros.c.j2" import function, share %}
+{% set g, f = k.anchor, k.choice.functions[0] %}
+{% call function(k, f) %}
+    {{ share(g.rows, f) }}
+    for (long row = first; row < last; row++)
+        for (long i = 0; i < {{ g.columns }}; i++)
+            y0[row * {{ g.columns }} + i] = a0[row * {{ g.columns }} + {{ g.columns - 1 }} - i];
+{% endcall %}
+"""
+SCRIPT = """
+import numpy as np
+import noeira
+from noeira.nn import MSE
+from own import Net
+
+random = np.random.default_rng(0)
+x, y = random.standard_normal((4, 3)), random.standard_normal((4, 2))
+programs = [
+    noeira.compile(Net, loss=MSE, batch=4, dtype="f64", target=t) for t in ("cpu", "reference")
+]
+losses = [p.gradients(x, y) for p in programs]
+np.testing.assert_allclose(*losses, rtol=1e-12)
+grads = [p.store.arrays["gradients"] for p in programs]
+np.testing.assert_allclose(*grads, rtol=1e-10, atol=1e-14)
+"""
+
+
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder."""
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_ops_of_ones_own_file_have_kernels_and_gradients(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OPS_FILE)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    missing = python(tmp_path, "script.py")
+    template = tmp_path / "row_reverse.c.j2"
+    assert f"row_reverse has no kernel in C: write {template}" in missing.stderr
+    template.write_text(TEMPLATE)
+    found = python(tmp_path, "script.py")
+    assert found.returncode == 0, found.stderr
+
+
+def test_run_knows_them_when_told_the_file(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OPS_FILE)
+    (tmp_path / "row_reverse.c.j2").write_text(TEMPLATE)
+    network = ("own.py:Net", "--loss", "MSE", "--batch", "4")
+    python(tmp_path, "-m", "noeira", "dump", *network, "--all", "out")
+    direct = python(tmp_path, "-m", "noeira", "run", *network)
+    assert direct.returncode == 0, direct.stderr
+    without = python(tmp_path, "-m", "noeira", "run", "out/00_trace.nir")
+    assert without.returncode == 1 and "there is no op called 'cube'" in without.stderr
+    for stage in ("00_trace.nir", "05_schedule.nir", "06_plan.plan", "unit.c"):
+        run = python(tmp_path, "-m", "noeira", "run", f"out/{stage}", "--import", "own.py")
+        assert run.stdout == direct.stdout, run.stderr
+
+
+def test_a_definition_run_again_takes_effect_at_once() -> None:
+    class Layer(noeira.nn.Module):
+        signature = "(*) -> (*)"
+
+        @classmethod
+        def trace(cls, scope: noeira.nn.Scope, x: object) -> object:
+            return scope.emit("stretch", x)  # type: ignore[arg-type]
+
+    for factor in (2.0, 3.0):
+
+        class Stretch(Elementwise):
+            name = "stretch"
+            factor = 0.0
+
+            def expression(self, attrs: object) -> object:  # type: ignore[override]
+                return var("x") * self.factor
+
+        Stretch.factor = factor
+        program = noeira.compile(Layer, batch=1, input=(3,))
+        assert program.forward(np.ones((1, 3), "f4"))[0, 0] == factor
+    OPS.pop("stretch")
+
+
+def test_a_taken_name_is_refused() -> None:
+    with pytest.raises(noeira.VerifyError, match="there is an op 'relu' already, ReLU of "):
+
+        class Mine(Elementwise):
+            name = "relu"
+
+
+def test_what_an_expression_may_hold() -> None:
+    with pytest.raises(noeira.VerifyError, match="there is no scalar function 'cosine'; there are"):
+        call("cosine", var("x"))
+
+    class Stray(Elementwise):
+        name = "stray"
+
+        def expression(self, attrs: object) -> object:  # type: ignore[override]
+            return var("x") + var("z")
+
+    builder = Builder("test")
+    x = builder.input("x", TensorType("f32", (3,)))
+    with pytest.raises(noeira.VerifyError, match="uses z, which is no operand; its operands are x"):
+        builder.emit("stray", x)
+    OPS.pop("stray")
+
+
+def test_an_attribute_that_does_not_exist() -> None:
+    builder = Builder("test")
+    x = builder.input("x", TensorType("f32", (3,)))
+    with pytest.raises(noeira.VerifyError, match="leaky_relu has no attribute 'slop'; it has slope"):
+        builder.emit("leaky_relu", x, slop=0.1)
