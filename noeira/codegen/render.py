@@ -50,8 +50,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class Root:
-    """Memory that the caller passes in: its name in the plan and in C, and its place in the table.
-    """
+    """Memory that the caller passes in: its names in plan and C, its place in the table."""
 
     name: str
     c_name: str

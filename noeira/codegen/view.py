@@ -8,7 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Operand:
-    """A pointer argument: `id` is positional (a0, a1, … inputs; y0, y1, … outputs), so equal kernels have equal text."""
+    """A pointer argument: `id` is positional (a0, a1, … inputs; y0, y1, … outputs), so equal
+    kernels have equal text.
+    """
 
     id: str
     ctype: str
@@ -19,7 +21,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class Load:
-    """An element read from `source`: access is `full` (same index), `row` (index in the last axes) or `scalar`."""
+    """An element read from `source`: access is `full` (same index), `row` (index in the last axes)
+    or `scalar`.
+    """
 
     name: str
     source: str
@@ -56,7 +60,9 @@ class Elementwise:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: its operands, the element-wise code before and after its anchor, and the target's choices."""
+    """One kernel: its operands, the element-wise code before and after its anchor, and the target's
+    choices.
+    """
 
     symbol: str
     inputs: tuple[Operand, ...]

@@ -1,4 +1,6 @@
-"""The operations, one file a family. Importing the package imports them all: this is the stated place."""
+"""The operations, one file a family. Importing the package imports them all: this is the stated
+place.
+"""
 
 from noeira.ir import fused  # noqa: F401  (the one op that is no family)
 from noeira.ir.ops import (
@@ -12,6 +14,7 @@ from noeira.ir.ops import (
     movement,
     optimizer,
     reduction,
+    soft_cross_entropy,
     squared_error,
 )
 
@@ -26,5 +29,6 @@ __all__ = [
     "movement",
     "optimizer",
     "reduction",
+    "soft_cross_entropy",
     "squared_error",
 ]

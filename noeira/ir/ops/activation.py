@@ -68,7 +68,9 @@ class GELU(Elementwise):
 
 
 class GELUTanh(Elementwise):
-    """0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), written as x · sigmoid(2 · …), which keeps the left tail"""
+    """0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))), written as x · sigmoid(2 · …), which keeps the
+    left tail
+    """
 
     name = "gelu_tanh"
 

@@ -1,4 +1,6 @@
-"""Contractions: `linear` and `matmul`, a family closed under vjp. Leading axes of the left operand fold into rows."""
+"""Contractions: `linear` and `matmul`, a family closed under vjp. Leading axes of the left operand
+fold into rows.
+"""
 
 from __future__ import annotations
 

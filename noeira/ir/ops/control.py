@@ -23,7 +23,9 @@ def expect(name: str, operand: str, got: TensorType, want: TensorType) -> None:
 
 
 class Finite(Op):
-    """Whether a value of rank 0 is finite: every update reads it, so that a bad step changes nothing."""
+    """Whether a value of rank 0 is finite: every update reads it, so that a bad step changes
+    nothing.
+    """
 
     name, operands = "finite", ("x",)
 
@@ -128,7 +130,7 @@ class AdvanceAttrs(graph.Attrs):
 
 
 class Advance(Op):
-    """The cursor of the next batch: cursor + by, from `length` on 0; with `ok`, only if it holds."""
+    """The next batch's cursor: cursor + by, from `length` on 0; with `ok`, only if it holds."""
 
     name, Attrs, aliases = "advance", AdvanceAttrs, {0: 0}
     operands = ("cursor", "ok")
@@ -161,7 +163,9 @@ class Advance(Op):
 
 
 class RecordBad(Op):
-    """The number of the first call that was not ok: `bad` if it is set (>= 0), else `tick` unless ok."""
+    """The number of the first call that was not ok: `bad` if it is set (>= 0), else `tick` unless
+    ok.
+    """
 
     name, operands, aliases = "record_bad", ("bad", "tick", "ok"), {0: 0}
 

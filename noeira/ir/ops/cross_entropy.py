@@ -1,4 +1,4 @@
-"""Cross-entropy of logits, with class numbers or with rows of probabilities as targets, and its gradients.
+"""Cross-entropy of logits with class numbers as targets, and its first and second gradients.
 
 Label smoothing s replaces the target distribution t by (1 - s)·t + s/C (Szegedy et al. 2016).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import graph
 from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.op import BadSample, Draw, Op, Sample
@@ -72,7 +72,8 @@ def one_sample(shape: tuple[int, ...], extra: tuple[Draw, ...], smoothing: float
 
 
 class CrossEntropy(Op):
-    """loss = mean over rows of lse(z) - Σ_c t_c z_c, lse(z) = log Σ_c exp z_c; t is the smoothed class number.
+    """loss = mean over rows of lse(z) - Σ_c t_c z_c, lse(z) = log Σ_c exp z_c; t is the smoothed
+    class number.
 
     z [..., C], target i32[...] below C -> loss [], lse [...]
     """
@@ -144,7 +145,8 @@ class CrossEntropyGrad(Op):
     """d_z = q·(d_loss/R + d_lse) - t·d_loss/R, q = exp(z - lse) the softmax, R the number of rows.
 
     z [..., C], target i32[...], lse [...], d_loss [], d_lse [...] (optional, 0) -> [..., C].
-    Given lse it is element-wise, which makes it differentiable once more: `cross_entropy_grad_grad`.
+    Given lse it is element-wise, which makes it differentiable once more:
+    `cross_entropy_grad_grad`.
     """
 
     name, kind, Attrs = "cross_entropy_grad", "row", SmoothingAttrs
@@ -191,8 +193,8 @@ class CrossEntropyGrad(Op):
     ) -> tuple[Value | None, ...]:
         (d,) = cotangents
         assert d is not None
-        z, target, lse, d_loss, *rest = node.inputs
-        hints = tuple(f"d.{v.name}" for v in (z, lse, d_loss)) + ("d.d_lse",)
+        z, _, lse, d_loss, *rest = node.inputs
+        hints = (f"d.{z.name}", f"d.{lse.name}", f"d.{d_loss.name}", "d.d_lse")
         d_z, d_lse_in, d_d_loss, d_d_lse = builder.emit(
             "cross_entropy_grad_grad",
             *(d, *node.inputs),
@@ -279,8 +281,6 @@ class CrossEntropyGradGrad(Op):
         cotangents: tuple[Value | None, ...],
         wanted: tuple[bool, ...],
     ) -> tuple[Value | None, ...]:
-        from noeira.errors import VerifyError
-
         raise VerifyError("cross_entropy has no third derivative")
 
     def flops(
@@ -302,146 +302,3 @@ class CrossEntropyGradGrad(Op):
         z, rows, scalar = (TensorType("f32", s) for s in ((4, 10), (4,), ()))
         g, target = TensorType("f32", (4, 9)), TensorType("i32", (4,))
         return (BadSample((g, z, target, rows, scalar), "must be"),)
-
-
-class SoftCrossEntropy(Op):
-    """loss = mean over rows of Σ_c t_c (lse(z) - z_c), t the smoothed probabilities.
-
-    z [..., C], target [..., C] -> loss [], lse [...]
-    """
-
-    name, kind, Attrs = "soft_cross_entropy", "row", SmoothingAttrs
-    operands, results = ("z", "target"), ("loss", "lse")
-
-    def infer(
-        self, attrs: SmoothingAttrs, z: TensorType, target: TensorType
-    ) -> tuple[TensorType, ...]:
-        rows = check_logits(self.name, z)
-        if target != z:
-            raise ShapeError(
-                f"{self.name}: targets {target} must be {z}, a row of probabilities each"
-            )
-        return (TensorType(z.dtype, ()), TensorType(z.dtype, rows))
-
-    def reference(
-        self, attrs: SmoothingAttrs, z: np.ndarray, target: np.ndarray
-    ) -> tuple[np.ndarray, ...]:
-        lse = log_sum_exp(z)
-        t = smoothed_rows(target, attrs.smoothing)
-        rows = (t * (lse[..., None] - z)).sum(-1)
-        return (rows.mean().astype(z.dtype), lse)
-
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        from noeira.errors import VerifyError
-
-        (z, target), (_, lse), (d_loss, d_lse) = node.inputs, node.outputs, cotangents
-        if d_lse is not None or d_loss is None:
-            raise VerifyError("soft_cross_entropy has no second derivative")
-        smoothing = node.attrs.smoothing  # type: ignore[attr-defined]
-        d_z, d_target = builder.emit(
-            "soft_cross_entropy_grad",
-            *(z, target, lse, d_loss),
-            smoothing=smoothing,
-            hint=(f"d.{z.name}", f"d.{target.name}"),
-        )
-        return (d_z, d_target)
-
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 6 * inputs[0].size
-
-    def samples(self) -> tuple[Sample, ...]:
-        def sample(shape: tuple[int, ...], smoothing: float) -> Sample:
-            z = TensorType("f32", shape)
-            return Sample((Draw(z), Draw(z, "probabilities")), {"smoothing": smoothing})
-
-        return tuple(sample(s, smoothing) for s in SHAPES for smoothing in (0.0, 0.1))
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        z = TensorType("f32", (4, 10))
-        return (BadSample((z, TensorType("f32", (4, 9))), "a row of probabilities each"),)
-
-
-def smoothed_rows(target: np.ndarray, smoothing: float) -> np.ndarray:
-    """Rows of probabilities, smoothed."""
-    kept = target.dtype.type(1 - smoothing)
-    return (target * kept + target.dtype.type(smoothing / target.shape[-1])).astype(target.dtype)
-
-
-class SoftCrossEntropyGrad(Op):
-    """d_z = (q·Σ_c t_c - t)·d_loss/R, d_target = (1 - s)·(lse - z)·d_loss/R; q = exp(z - lse), R rows."""
-
-    name, kind, Attrs = "soft_cross_entropy_grad", "row", SmoothingAttrs
-    operands, results = ("z", "target", "lse", "d_loss"), ("d_z", "d_target")
-
-    def infer(
-        self,
-        attrs: SmoothingAttrs,
-        z: TensorType,
-        target: TensorType,
-        lse: TensorType,
-        d_loss: TensorType,
-    ) -> tuple[TensorType, ...]:
-        _, rows = SoftCrossEntropy().infer(attrs, z, target)
-        if lse != rows or d_loss != TensorType(z.dtype, ()):
-            raise ShapeError(f"{self.name}: lse {lse} and d_loss {d_loss} do not fit {z}")
-        return (z, z)
-
-    def reference(
-        self,
-        attrs: SmoothingAttrs,
-        z: np.ndarray,
-        target: np.ndarray,
-        lse: np.ndarray,
-        d_loss: np.ndarray,
-    ) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        with np.errstate(all="ignore"):
-            q = np.exp(z - lse[..., None])
-        t = smoothed_rows(target, attrs.smoothing)
-        each = (d_loss / max(lse.size, 1)).astype(z.dtype)
-        d_z = (q * t.sum(-1, keepdims=True) - t) * each
-        d_target = (lse[..., None] - z) * (each * z.dtype.type(1 - attrs.smoothing))
-        return (d_z.astype(z.dtype), d_target.astype(z.dtype))
-
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        from noeira.errors import VerifyError
-
-        raise VerifyError("soft_cross_entropy has no second derivative")
-
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 8 * inputs[0].size
-
-    def samples(self) -> tuple[Sample, ...]:
-        out = []
-        for sample in SoftCrossEntropy().samples()[:-2]:
-            shape = sample.operands[0].type.shape
-            rows, scalar = Draw(TensorType("f32", shape[:-1])), Draw(TensorType("f32", ()))
-            out.append(Sample((*sample.operands, rows, scalar), sample.attrs, ()))
-        return tuple(out)
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        z, rows, scalar = (TensorType("f32", s) for s in ((4, 10), (5,), ()))
-        return (BadSample((z, z, rows, scalar), "do not fit"),)

@@ -1,4 +1,6 @@
-"""The base of element-wise ops: one scalar expression gives the kernel, the reference and every derivative."""
+"""The base of element-wise ops: one scalar expression gives the kernel, the reference and every
+derivative.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def broadcasts(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
 class Elementwise(Op):
     """y[i] = expression(x[i], …); an operand of rank 0, or with only the last axes, is broadcast.
 
-    Subclasses define `expression(attrs)` over variables named like the operands. `slope(attrs, index)` may state a
-    derivative by hand, and may use the result, `y`.
+    Subclasses define `expression(attrs)` over variables named like the operands. `slope(attrs,
+    index)` may state a derivative by hand, and may use the result, `y`.
     """
 
     kind = "map"
@@ -70,7 +72,8 @@ class Elementwise(Op):
         for name, type in zip(self.operands, types, strict=True):
             if not type.is_float or type.dtype != whole.dtype:
                 raise DtypeError(
-                    f"{self.name}: operand {name} is {type}; its operands must be floats of one dtype"
+                    f"{self.name}: operand {name} is {type}; "
+                    "its operands must be floats of one dtype"
                 )
             if not broadcasts(type.shape, whole.shape):
                 raise ShapeError(
@@ -150,7 +153,9 @@ def reduce_to(builder: Builder, full: Value, value: Value) -> Value:
 
 
 class Slope(Elementwise):
-    """d · ∂base/∂x_I: the derivative of an element-wise op times the cotangent; made on demand, never by hand."""
+    """d · ∂base/∂x_I: the derivative of an element-wise op times the cotangent; made on demand,
+    never by hand.
+    """
 
     base: Elementwise
     index: int

@@ -1,4 +1,6 @@
-"""Views, which launch nothing: `constant`, `pack`, `reshape`; and `take`, which gathers a mini-batch."""
+"""Views, which launch nothing: `constant`, `pack`, `reshape`; and `take`, which gathers a
+mini-batch.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class PackAttrs(graph.Attrs):
 
 
 class Pack(Op):
-    """One flat value made of the operands, each at its place in a layout; the plan puts them there to begin with."""
+    """One flat value made of the operands, each at its place in a layout; the plan puts them there
+    to begin with.
+    """
 
     name, kind, launches, Attrs = "pack", "view", False, PackAttrs
     operands = ("parts",)

@@ -25,8 +25,9 @@ class TopKAttrs(graph.Attrs):
 class TopK(Op):
     """How many rows have their target among the k largest logits, and how many rows there are.
 
-    z [..., C], target i32[...] -> i64[], i64[]. A class comes before the target if its logit is larger, or equal and
-    its number smaller, so that k = 1 is the accuracy of argmax. A row with a NaN counts as wrong.
+    z [..., C], target i32[...] -> i64[], i64[]. A class comes before the target if its logit is
+    larger, or equal and its number smaller, so that k = 1 is the accuracy of argmax. A row with a
+    NaN counts as wrong.
     """
 
     name, kind, Attrs = "top_k", "row", TopKAttrs

@@ -112,7 +112,9 @@ class Columns(Op):
 
 
 class PadColumns(Op):
-    """x as columns from `start` on of a tensor that is `width` wide and zero elsewhere: [..., N] -> [..., width]"""
+    """x as columns from `start` on of a tensor that is `width` wide and zero elsewhere: [..., N] ->
+    [..., width]
+    """
 
     name, Attrs, operands = "pad_columns", ColumnsAttrs, ("x",)
 

@@ -1,4 +1,6 @@
-"""Optimizers: each is one flat kernel over all parameters, and leaves them as they were if the step is not ok."""
+"""Optimizers: each is one flat kernel over all parameters, and leaves them as they were if the step
+is not ok.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,9 @@ class SGDAttrs(graph.Attrs):
 class SGD(Op):
     """Stochastic gradient descent as in PyTorch.
 
-    g' = g + weight_decay·p; with momentum: m' = momentum·m + (1 - dampening)·g' (m' = g' at the first update),
-    and g' becomes g' + momentum·m' (Nesterov) or m'; p' = p - lr·g'.
-    p [N], g [N], lr [], step i64[], ok bool[], m [N] (with momentum) -> p' [N] (, m' [N])
+    g' = g + weight_decay·p; with momentum: m' = momentum·m + (1 - dampening)·g' (m' = g' at the
+    first update), and g' becomes g' + momentum·m' (Nesterov) or m'; p' = p - lr·g'. p [N], g [N],
+    lr [], step i64[], ok bool[], m [N] (with momentum) -> p' [N] (, m' [N])
     """
 
     name, Attrs, aliases = "sgd", SGDAttrs, {0: 0, 1: 5}
@@ -128,7 +130,9 @@ class SGD(Op):
 
 @dataclass(frozen=True)
 class AdamAttrs(graph.Attrs):
-    """decoupled: weight decay acts on the parameters (AdamW), not on the gradient; decay: the elements it acts on."""
+    """decoupled: weight decay acts on the parameters (AdamW), not on the gradient; decay: the
+    elements it acts on.
+    """
 
     beta1: float = 0.9
     beta2: float = 0.999
@@ -142,8 +146,8 @@ class Adam(Op):
     """Adam (Kingma and Ba 2014), and AdamW (Loshchilov and Hutter 2017) with `decoupled`.
 
     t = step + 1; decoupled: p -= lr·weight_decay·p, else g += weight_decay·p;
-    m' = β₁·m + (1 - β₁)·g; v' = β₂·v + (1 - β₂)·g²; p' = p - lr/(1 - β₁ᵗ) · m' / (√v'/√(1 - β₂ᵗ) + eps).
-    p [N], g [N], lr [], step i64[], ok bool[], m [N], v [N] -> p' [N], m' [N], v' [N]
+    m' = β₁·m + (1 - β₁)·g; v' = β₂·v + (1 - β₂)·g²; p' = p - lr/(1 - β₁ᵗ) · m' / (√v'/√(1 - β₂ᵗ) +
+    eps). p [N], g [N], lr [], step i64[], ok bool[], m [N], v [N] -> p' [N], m' [N], v' [N]
     """
 
     name, Attrs, aliases = "adam", AdamAttrs, {0: 0, 1: 5, 2: 6}

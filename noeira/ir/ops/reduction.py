@@ -30,7 +30,9 @@ def float_operand(name: str, x: TensorType) -> None:
 
 
 class Sum(Op):
-    """scale · Σ x over every element, -> rank 0. The order is fixed: chunks of rows, then the chunks in order."""
+    """scale · Σ x over every element, -> rank 0. The order is fixed: chunks of rows, then the
+    chunks in order.
+    """
 
     name, kind, operands, Attrs = "sum", "row", ("x",), ScaleAttrs
 
@@ -71,7 +73,9 @@ class Sum(Op):
 
 
 class ColumnSum(Op):
-    """scale · Σ over all axes but the last: [..., N] -> [N]; rows are added in ascending order, in fixed chunks."""
+    """scale · Σ over all axes but the last: [..., N] -> [N]; rows are added in ascending order, in
+    fixed chunks.
+    """
 
     name, kind, template = "column_sum", "column", "column"
     operands, Attrs = ("x",), ScaleAttrs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MSE(Op):
-    """loss = Σ (prediction - target)² / N over all N elements, as PyTorch's `mse_loss`; -> rank 0"""
+    """loss = Σ (prediction - target)² / N over all N elements, as PyTorch's `mse_loss`"""
 
     name, kind, operands = "mse", "row", ("prediction", "target")
 
