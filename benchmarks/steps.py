@@ -2,7 +2,7 @@
 same machine.
 
     python benchmarks/steps.py                                  ours alone
-    python benchmarks/steps.py --peers FOLDER --python PYTHON   and the peers', with the Python they are installed in
+    python benchmarks/steps.py --peers FOLDER --python PYTHON   and the peers', in their own Python
 
 FOLDER holds `torch_peer.py`, `jax_peer.py`, …: called as `NAME_peer.py CONFIG VARIANT`, each prints
 a line `RESULT {json}` with the median, minimum and the share of the machine that others used. A
@@ -139,9 +139,8 @@ def print_table(table: dict[str, dict[str, Timing | None]]) -> None:
                 print(f"{config:10} {name:20} did not run")
                 continue
             ratio = timing.median / own.median
-            print(
-                f"{config:10} {name:20} {timing.median:8.3f} ms  (min {timing.minimum:.3f})  {ratio:5.2f} x"
-            )
+            numbers = f"{timing.median:8.3f} ms  (min {timing.minimum:.3f})  {ratio:5.2f} x"
+            print(f"{config:10} {name:20} {numbers}")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Job:
         step.
         """
         found = [self.forward()]
-        if self.loss is not None:
+        if self.loss is not None and self.net.parameters():
             found.append(self.gradients())
         if self.optimizer is not None:
             found.append(self.step())
@@ -158,6 +158,8 @@ def make_job(
     """
     loss_kind = None if loss is None else loss_type(loss)
     chosen = None if optimizer is None else optimizer_value(optimizer)
+    if chosen is not None and not net.parameters():
+        raise CompositionError(f"{net!r} has no parameters, so there is nothing to train")
     if metrics is None:
         kinds = default_metrics(net, loss_kind, input)
     else:

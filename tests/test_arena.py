@@ -30,7 +30,7 @@ def zero_gaps(entry: CompiledEntry) -> list[tuple[int, int]]:
 
 
 def predicted_end(entry: CompiledEntry) -> int:
-    """One past the last byte of the arena that a call may write: packs are written by their parts."""
+    """One past the last byte of the arena that a call may write; packs are written by parts."""
     plan = entry.plan
     packs = {n.outputs[0].name for n in entry.graph.nodes if n.op.name == "pack"}
     ends = [p.offset + p.size for p in plan.places if p.root == ARENA and p.name not in packs]

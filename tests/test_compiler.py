@@ -167,7 +167,10 @@ def test_a_compiler_that_fails_is_quoted(
     real = " ".join(toolchain.compiler.command)
     broken = tmp_path / "cc"
     broken.write_text(
-        f'#!/bin/sh\ncase "$*" in *unit.c*) echo "unit.c:7: the disk is on fire" >&2; exit 1;; esac\nexec {real} "$@"\n'
+        f"""#!/bin/sh
+case "$*" in *unit.c*) echo "unit.c:7: the disk is on fire" >&2; exit 1;; esac
+exec {real} "$@"
+"""
     )
     broken.chmod(0o755)
     monkeypatch.setenv("CC", str(broken))
@@ -232,6 +235,7 @@ def test_jobs_name_their_entries() -> None:
         "sequential.gradients",
         "sequential.step",
     ]
+
 
 OWN_OP = """
 import numpy as np

@@ -179,5 +179,7 @@ def test_what_an_expression_may_hold() -> None:
 def test_an_attribute_that_does_not_exist() -> None:
     builder = Builder("test")
     x = builder.input("x", TensorType("f32", (3,)))
-    with pytest.raises(noeira.VerifyError, match="leaky_relu has no attribute 'slop'; it has slope"):
+    with pytest.raises(
+        noeira.VerifyError, match="leaky_relu has no attribute 'slop'; it has slope"
+    ):
         builder.emit("leaky_relu", x, slop=0.1)

@@ -1,5 +1,4 @@
-"""PyTorch as the oracle, where it is installed: activations, losses, optimizers, whole trainings.
-"""
+"""PyTorch as the oracle, where it is installed: activations, losses, optimizers, trainings."""
 
 from __future__ import annotations
 

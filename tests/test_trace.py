@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from graphs import stages
 
+import noeira
 from noeira.errors import CompositionError, ShapeError, VerifyError
 from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.interpret import interpret
@@ -292,9 +293,7 @@ def test_a_parameter_may_not_have_the_name_of_an_input_or_state(name: str):
         "Clash", (Module,), {"N": size(), name: Param("N", init="bias"), "signature": signature}
     )
     net.trace = classmethod(lambda cls, scope, x: scope.emit("add", x, scope.param(name)))  # type: ignore[attr-defined]
-    with pytest.raises(
-        VerifyError, match=f"%{name} is declared twice: a parameter, state or input has that name"
-    ):
+    with pytest.raises(CompositionError, match=f"cannot be called {name}, which is a value of"):
         trace(net[3], loss=MSE)  # type: ignore[index]
     inside = trace(Sequential[net[3]], loss=MSE)  # type: ignore[index]
     assert inside.states[0].members[0].name == f"0.{name}"
@@ -303,3 +302,25 @@ def test_a_parameter_may_not_have_the_name_of_an_input_or_state(name: str):
 def test_nothing_depends_on_what_was_traced_before():
     net = Sequential[LinearReLU[5, 4], Linear[4, 3]]
     assert trace(net, loss=CrossEntropy) == trace(net, loss=CrossEntropy)
+
+
+def test_a_parameter_of_the_network_itself_may_not_take_the_name_of_a_state() -> None:
+    class Taken(noeira.nn.Module):
+        N = noeira.nn.size()
+        lr = noeira.nn.Param("N", "N")
+        signature = "(*, N) -> (*, N)"
+
+        @classmethod
+        def trace(cls, scope, x):
+            return scope.emit("linear", x, scope.param("lr"))
+
+    with pytest.raises(noeira.CompositionError, match="cannot be called lr, which is a value of"):
+        noeira.compile(Taken[3], batch=1)
+    assert noeira.compile(Sequential[Taken[3], Taken[3]], batch=1).params["0.lr"].shape == (3, 3)
+
+
+def test_a_network_without_parameters_runs_forward_only() -> None:
+    with pytest.raises(noeira.CompositionError, match="has no parameters, so there is nothing"):
+        noeira.compile(ReLU, loss=MSE, optimizer=Adam(), input=(3,))
+    program = noeira.compile(ReLU, loss=MSE, input=(3,))
+    assert list(program.prepare().entries) == ["forward"]

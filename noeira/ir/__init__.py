@@ -1,1 +1,3 @@
-"""What a program is: types, graphs, operations, their text and their plan. Imports nothing else of noeira."""
+"""What a program is: types, graphs, operations, their text and their plan. Imports nothing else of
+noeira.
+"""

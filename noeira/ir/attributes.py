@@ -1,4 +1,6 @@
-"""Attributes of ops and options of passes: frozen classes made from what a text says, every value checked."""
+"""Attributes of ops and options of passes: frozen classes made from what a text says, every value
+checked.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def declared(cls: type) -> dict[str, Any]:
 
 
 def filled(owner: str, cls: type[T], values: dict[str, Any]) -> T:
-    """An instance of a dataclass. Raises ParseError for a field it has not, or a value of another type."""
+    """An instance of a dataclass. Raises ParseError for a field it has not, or a value of another
+    type.
+    """
     kinds = declared(cls)
     fitting: dict[str, Any] = {}
     for name, value in values.items():
@@ -48,7 +52,9 @@ def filled(owner: str, cls: type[T], values: dict[str, Any]) -> T:
 
 
 def fit(value: Any, kind: Any) -> Any:
-    """The value as the declared type, whole numbers as floats where a float is wanted. Raises Unfit."""
+    """The value as the declared type, whole numbers as floats where a float is wanted. Raises
+    Unfit.
+    """
     if kind is Any:
         return value
     if kind is float and type(value) is int:

@@ -1,4 +1,5 @@
-"""What one kernel can be. `FORMS` is the whole list; a form answers with the reason it refuses a body, or with "".
+"""What one kernel can be. `FORMS` is the whole list; a form answers with the reason it refuses a
+body, or with "".
 
 `nn` asks when a fused type is made, `fuse` when it joins nodes, `codegen` when it picks a template.
 """
@@ -55,7 +56,9 @@ def contraction_form(body: Body) -> str:
 
 
 def column_form(body: Body) -> str:
-    """Element-wise ops over one shape, then a column sum of what they give, in one pass over the rows."""
+    """Element-wise ops over one shape, then a column sum of what they give, in one pass over the
+    rows.
+    """
     *head, anchor = body
     if anchor.op.kind != "column":
         return f"{anchor.op.name} is not a column sum"

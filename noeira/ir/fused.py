@@ -22,7 +22,9 @@ class Fused(Op):
 
 
 def close(body: tuple[Node, ...], read_outside: Set[str], origin: Origin) -> Node:
-    """The fused node of a body: its inputs come from outside, its outputs are the values read outside, in order."""
+    """The fused node of a body: its inputs come from outside, its outputs are the values read
+    outside, in order.
+    """
     made = {v.name for part in body for v in part.outputs}
     inputs = dict.fromkeys(v for part in body for v in part.inputs if v.name not in made)
     outputs = tuple(v for part in body for v in part.outputs if v.name in read_outside)

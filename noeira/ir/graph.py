@@ -1,8 +1,10 @@
-"""What a program is: values, nodes, states and the graph they make, all frozen, and the builder that emits nodes.
+"""What a program is: values, nodes, states and the graph they make, all frozen, and the builder
+that emits nodes.
 
-A `ComputeGraph` is named SSA in topological order, and graph order is launch order. States are memory that outlives a
-step: a graph reads their value at its start, and `updates` give their value at its end. Every node says where it comes
-from (`origin`) and which fused type asked for it (`group`).
+A `ComputeGraph` is named SSA in topological order, and graph order is launch order. States are
+memory that outlives a
+step: a graph reads their value at its start, and `updates` give their value at its end. Every node
+says where it comes from (`origin`) and which fused type asked for it (`group`).
 """
 
 from __future__ import annotations
@@ -42,14 +44,18 @@ class Attrs:
 
 
 def attr_items(attrs: Any) -> list[tuple[str, Any]]:
-    """The fields of a dataclass that differ from their defaults (as -0.0 does from 0.0), in order of declaration."""
+    """The fields of a dataclass that differ from their defaults (as -0.0 does from 0.0), in order
+    of declaration.
+    """
     pairs = [(f, getattr(attrs, f.name)) for f in fields(attrs)]
     return [(f.name, value) for f, value in pairs if repr(value) != repr(f.default)]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Why a node exists: the path of the module it serves, that module's type, and the pass that emitted it."""
+    """Why a node exists: the path of the module it serves, that module's type, and the pass that
+    emitted it.
+    """
 
     path: str
     type: str
@@ -102,8 +108,9 @@ class Input:
 class State:
     """Memory that outlives a step.
 
-    `members`: the parts that the layout names are values of their own, under the names of the layout.
-    `initial`: how its elements begin, as texts of distributions: one for each member, or a single one.
+    `members`: the parts that the layout names are values of their own, under the names of the
+    layout. `initial`: how its elements begin, as texts of distributions: one for each member, or a
+    single one.
     """
 
     value: Value
@@ -153,7 +160,9 @@ class ComputeGraph:
         yield from (u.new for u in self.updates)
 
     def values(self) -> Iterator[Value]:
-        """Every value, in order of definition; those inside fused bodies that nothing outside reads are left out."""
+        """Every value, in order of definition; those inside fused bodies that nothing outside reads
+        are left out.
+        """
         yield from self.given()
         for node in self.nodes:
             yield from node.outputs
@@ -177,7 +186,9 @@ class ComputeGraph:
         raise KeyError(name)
 
     def group_of(self, stamp: str) -> Group:
-        """The fused module behind a stamp such as `0`, `0~` or `0^`; KeyError if no type asked for it."""
+        """The fused module behind a stamp such as `0`, `0~` or `0^`; KeyError if no type asked for
+        it.
+        """
         return self.groups_by_path[stamp.rstrip(ADJOINT + RECOMPUTED)]
 
     @cached_property
@@ -196,7 +207,9 @@ class ComputeGraph:
 
 
 def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
-    """The graph with values numbered in order of definition and origins dropped; `groups=False` erases groups too."""
+    """The graph with values numbered in order of definition and origins dropped; `groups=False`
+    erases groups too.
+    """
     names: dict[str, str] = {}
 
     def value(v: Value) -> Value:
@@ -276,7 +289,8 @@ class Builder:
         """
         if value.name in self.names:
             raise VerifyError(
-                f"@{self.name}: {value} is declared twice: a parameter, state or input has that name"
+                f"@{self.name}: {value} is declared twice: "
+                "a parameter, state or input has that name"
             )
         self.names.add(value.name)
         return value

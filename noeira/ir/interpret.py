@@ -1,4 +1,6 @@
-"""Runs a graph with NumPy, node by node: the reference of every target, and the finder of the first bad node."""
+"""Runs a graph with NumPy, node by node: the reference of every target, and the finder of the first
+bad node.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def interpret(
             layout = graph.layout(state.value.type.layout or "")
             for member in layout.members:
                 values[member.name] = flat[member.offset : member.end].reshape(member.shape)
-    # Overflow and invalid operations give infinities and NaN, as they do in a kernel, and no warnings.
+    # Overflow and invalid operations give infinities and NaN, as they do in a kernel, and no
+    # warnings.
     with np.errstate(all="ignore"):
         for part in (part for node in graph.nodes for part in node.parts):
             try:

@@ -1,4 +1,6 @@
-"""The tokens of `.nir` and `.plan` text, read a line at a time, with errors that point at the place."""
+"""The tokens of `.nir` and `.plan` text, read a line at a time, with errors that point at the
+place.
+"""
 
 from __future__ import annotations
 
@@ -213,7 +215,9 @@ class Line:
 
 
 def parsing(line: Line, action: Callable[..., T], *args: Any) -> T:
-    """Call something that may refuse what the line says; its refusal becomes a ParseError of the line."""
+    """Call something that may refuse what the line says; its refusal becomes a ParseError of the
+    line.
+    """
     try:
         return action(*args)
     except NoeiraError as error:

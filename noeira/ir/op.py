@@ -1,4 +1,6 @@
-"""The contract of an operation: one class carries its shape rule, its reference, its gradient and its cost."""
+"""The contract of an operation: one class carries its shape rule, its reference, its gradient and
+its cost.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ class Cost:
 class Draw:
     """One operand of a sample: its type, and how its elements are drawn.
 
-    `kind` is `normal`, `positive`, `index` (below `limit`), `probabilities` (rows that sum to 1), `true` or `counter`.
+    `kind` is `normal`, `positive`, `index` (below `limit`), `probabilities` (rows that sum to 1),
+    `true` or `counter`.
     """
 
     type: TensorType
@@ -43,7 +46,9 @@ class Draw:
 
 @dataclass(frozen=True)
 class Sample:
-    """Operands and attributes on which the sweeps try an op; `differentiable` operands are checked by differences."""
+    """Operands and attributes on which the sweeps try an op; `differentiable` operands are checked
+    by differences.
+    """
 
     operands: tuple[Draw, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +67,8 @@ class BadSample:
 class Op:
     """One operation. Subclasses with a `name` are found by it; there is nothing to register.
 
-    kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`, `row`, `opaque`, `view`.
+    kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`,
+    `row`, `opaque`, `view`.
     launches: False for views, which only name memory.
     aliases: output -> the input whose memory it may take over (may, not must).
     template: the stem of its kernel's template on every target.
@@ -83,8 +89,9 @@ class Op:
                 cls.template = cls.name
             taken = OPS.get(cls.name)
             if taken is not None and place(type(taken)) != place(cls):
+                file, name = place(type(taken))
                 raise VerifyError(
-                    f"there is an op {cls.name!r} already, {' of '.join(place(type(taken))[::-1])}: "
+                    f"there is an op {cls.name!r} already, {name} of {file}: "
                     f"give {cls.__name__} another name"
                 )
             # Slopes that were made of an earlier definition are made anew.
@@ -123,7 +130,9 @@ class Op:
         return self.infer(attrs, *operands)
 
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
-        """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go together."""
+        """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go
+        together.
+        """
         raise VerifyError(f"{self.name}: no shape rule: define `infer` in {type(self).__name__}")
 
     def reference(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
@@ -139,16 +148,24 @@ class Op:
     ) -> tuple[Value | None, ...]:
         """Emit the gradient: a cotangent for each input, `None` where there is none.
 
-        `cotangents` has one entry for each output, `None` where nothing flows; `wanted` says which inputs matter.
+        `cotangents` has one entry for each output, `None` where nothing flows; `wanted` says which
+        inputs matter.
         """
         raise VerifyError(
-            f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, or keep it off the path to the loss"
+            f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, "
+            "or keep it off the path to the loss"
         )
+
+    def slope_op(self, index: int) -> Op | None:
+        """The op `name.dI`, the slope in operand I; None for what is not element-wise."""
+        return None
 
     def cost(
         self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
     ) -> Cost:
-        """Arithmetic and memory traffic of one launch; by default every operand once and no arithmetic."""
+        """Arithmetic and memory traffic of one launch; by default every operand once and no
+        arithmetic.
+        """
         flops = self.flops(attrs, inputs, outputs)
         return Cost(flops, sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs))
 
@@ -189,7 +206,8 @@ def attributes(op: Op, given: Mapping[str, Any]) -> Attrs:
 
 
 def op(name: str) -> Op:
-    """The op called `name`; slopes of element-wise ops (`gelu.d0`, `gelu.d0.d1`) are made on demand.
+    """The op called `name`; slopes of element-wise ops (`gelu.d0`, `gelu.d0.d1`) are made on
+    demand.
 
     Raises VerifyError with the nearest known name if there is no such op.
     """
@@ -204,8 +222,7 @@ def derived(name: str) -> Op:
     """The op whose name ends in `.dI`: the slope of its base in operand I."""
     base, dot, index = name.rpartition(".d")
     if dot and index.isdecimal() and index == str(int(index)):
-        rule = op(base)
-        made = rule.slope_op(int(index)) if hasattr(rule, "slope_op") else None  # type: ignore[attr-defined]
+        made = op(base).slope_op(int(index))
         if made is not None:
             return OPS.setdefault(name, made)
     near = difflib.get_close_matches(name, OPS, n=1)
@@ -214,7 +231,9 @@ def derived(name: str) -> Op:
 
 
 def node_cost(node: Node) -> Cost:
-    """Cost of a launch: a fused node adds the arithmetic of its parts, but moves only its own inputs and outputs."""
+    """Cost of a launch: a fused node adds the arithmetic of its parts, but moves only its own
+    inputs and outputs.
+    """
 
     def one(n: Node) -> Cost:
         return n.op.cost(n.attrs, tuple(v.type for v in n.inputs), tuple(v.type for v in n.outputs))

@@ -1,4 +1,5 @@
-"""The plan: the calls of a graph in order, the stages of each, and a place in memory for every value.
+"""The plan: the calls of a graph in order, the stages of each, and a place in memory for every
+value.
 
 Its text is the graph's text followed by
 
@@ -11,9 +12,9 @@ Its text is the graph's text followed by
       call %lse: rows{} total{} workspace arena + 812032 size 512
     }
 
-Every launching node is one call, in graph order; a call is one or more stages with a barrier between, and may have a
-workspace that lives only during it. Places are in the step's arena, in an input's, a state's or an output's own memory,
-or literals in the program's read-only data.
+Every launching node is one call, in graph order; a call is one or more stages with a barrier
+between, and may have a workspace that lives only during it. Places are in the step's arena, in an
+input's, a state's or an output's own memory, or literals in the program's read-only data.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ ARENA, INPUT, STATE, OUTPUT, LITERAL = "arena", "input", "state", "output", "lit
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: `offset` bytes into a root, for `size` bytes, from call `first` to call `last`.
+    """Where a value lies: `offset` bytes into a root, for `size` bytes, from call `first` to call
+    `last`.
 
     root: `arena`, or `input NAME`, `state NAME`, `output NAME`, or `literal TEXT`.
     """
@@ -65,7 +67,8 @@ class Stage:
     options: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}{{{', '.join(f'{key} = {literal(value)}' for key, value in self.options)}}}"
+        options = ", ".join(f"{key} = {literal(value)}" for key, value in self.options)
+        return f"{self.name}{{{options}}}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ Choose = Callable[[Node], Choice]
 
 @dataclass(frozen=True)
 class Call:
-    """A launching node, how the target runs it, and where its workspace is (an offset in the arena)."""
+    """A launching node, how the target runs it, and where its workspace is (an offset in the
+    arena).
+    """
 
     node: Node
     choice: Choice
@@ -91,7 +96,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph that knows where everything lies: calls correspond one to one to the graph's launching nodes."""
+    """A graph that knows where everything lies: calls correspond one to one to the graph's
+    launching nodes.
+    """
 
     graph: ComputeGraph
     target: str
@@ -140,7 +147,9 @@ def call_text(call: Call) -> str:
 
 
 def parse_plan(text: str) -> Plan:
-    """The plan a text says, its graph not verified. Raises ParseError with the line and what was expected."""
+    """The plan a text says, its graph not verified. Raises ParseError with the line and what was
+    expected.
+    """
     version, _, rest = text.partition("\n")
     if version.strip() != VERSION:
         raise expected_error(version, 1, VERSION)
@@ -264,7 +273,8 @@ class PlanReader:
     def plan(self, last: int) -> Plan:
         """What was read; `last` is the number of the last line.
 
-        Raises ParseError if calls and launching nodes do not correspond, or an operand has no place.
+        Raises ParseError if calls and launching nodes do not correspond, or an operand has no
+        place.
         """
         if not self.closed:
             missing = "}" if self.target else "plan @name for TARGET {"

@@ -1,7 +1,9 @@
-"""Scalar expressions: one definition of an element-wise function gives its C, its NumPy and its derivatives.
+"""Scalar expressions: one definition of an element-wise function gives its C, its NumPy and its
+derivatives.
 
-Expressions are trees of arithmetic over named variables. Smart constructors drop additions of 0 and products with
-0 and 1, so that derivatives come out readable. Comparisons are only ever the condition of a `select`.
+Expressions are trees of arithmetic over named variables. Smart constructors drop additions of 0 and
+products with 0 and 1, so that derivatives come out readable. Comparisons are only ever the
+condition of a `select`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The text form of a graph, `.nir`: printer and parser side by side; parsing what was printed gives the same graph.
+"""The text form of a graph, `.nir`: printer and parser side by side; parsing what was printed gives
+the same graph.
 
     // noeira-ir 1
     // done: trace   to do: vjp, dce, fuse
@@ -11,9 +12,9 @@
       state %params: f32 @net members
       initial %0.weight = uniform(-1.0, 1.0)
       group 0: LinearReLU[4, 3]
-      %0.relu = fused[linear, relu](%x, %0.weight, %0.bias) : f32[100, 3]   in 0   from 0: LinearReLU[4, 3] by trace
-          | %0.linear = linear(%x, %0.weight, %0.bias) : f32[100, 3]   from 0: LinearReLU[4, 3] by trace
-          | …
+      %0.relu = fused[linear, relu](…) : f32[100, 3]   in 0   from 0: LinearReLU[4, 3] by trace
+          | %0.linear = linear(%x, …) : f32[100, 3]   from 0: Linear[4, 3] by trace
+          | %0.relu = relu(%0.linear) : f32[100, 3]   from 0: ReLU by trace
       update %step = %step.next
       return %loss
     }
@@ -50,7 +51,9 @@ VERSION = "// noeira-ir 1"
 
 @dataclass(frozen=True)
 class Dump:
-    """A graph in the middle of a compile: the passes that were run, and those still to run, as text."""
+    """A graph in the middle of a compile: the passes that were run, and those still to run, as
+    text.
+    """
 
     graph: ComputeGraph
     done: tuple[str, ...] = ()
@@ -124,7 +127,8 @@ def split_passes(text: str) -> tuple[str, ...]:
 class GraphReader:
     """Reads the lines of layouts and of one graph.
 
-    inner: what the body of the last fused node may read. announced: its line, and the ops that line names.
+    inner: what the body of the last fused node may read. announced: its line, and the ops that line
+    names.
     """
 
     def __init__(self) -> None:

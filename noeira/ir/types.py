@@ -14,7 +14,7 @@ LAYOUT_ALIGNMENT = 32
 
 @dataclass(frozen=True)
 class TensorType:
-    """A dense row-major tensor: `f32[100, 784]`; a flat one whose parts a layout names: `f32 @net`."""
+    """A dense row-major tensor, `f32[100, 784]`, or a flat one with a layout's parts, `f32 @net`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -73,7 +73,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Layout:
-    """How named tensors lie in one flat tensor of `size` elements; the gaps between them stay zero."""
+    """How named tensors lie in one flat tensor of `size` elements; the gaps between stay zero."""
 
     name: str
     size: int

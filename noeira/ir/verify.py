@@ -1,7 +1,8 @@
 """The rules of the IR, checked after every pass.
 
-Names are defined once and above their use; types are what each op's shape rule gives; states are updated once, with
-their own type; members lie inside their layout; groups were asked for by a type; fused bodies stay in their group.
+Names are defined once and above their use; types are what each op's shape rule gives; states are
+updated once, with their own type; members lie inside their layout; groups were asked for by a type;
+fused bodies stay in their group.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ INDICES = ("i32", "i64")
 
 
 def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
-    """The graph itself. Raises VerifyError with the rule, the pass it came after, the line and its neighbours."""
+    """The graph itself. Raises VerifyError with the rule, the pass it came after, the line and its
+    neighbours.
+    """
     defined: dict[str, Value] = {}
     try:
         check_layouts(graph)
@@ -77,7 +80,9 @@ def define(defined: dict[str, Value], value: Value) -> None:
 
 
 def check_layouts(graph: ComputeGraph) -> None:
-    """Members are aligned, in order, apart from each other and inside; flat values are as long as their layout."""
+    """Members are aligned, in order, apart from each other and inside; flat values are as long as
+    their layout.
+    """
     layouts = {layout.name: layout for layout in graph.layouts}
     if len(layouts) != len(graph.layouts):
         raise VerifyError("a layout is defined twice")
@@ -123,7 +128,9 @@ def check_limit(given: Input) -> None:
 
 
 def check_state(graph: ComputeGraph, state: State) -> None:
-    """The members of a state are those of its layout, and each of them begins somehow, or none does."""
+    """The members of a state are those of its layout, and each of them begins somehow, or none
+    does.
+    """
     value, layout = state.value, state.value.type.layout
     if state.members:
         if layout is None:

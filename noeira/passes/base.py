@@ -1,4 +1,6 @@
-"""What a pass is: a frozen dataclass whose fields are its options, with an undo that proves what it kept."""
+"""What a pass is: a frozen dataclass whose fields are its options, with an undo that proves what it
+kept.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def appended(graph: ComputeGraph, by: str) -> ComputeGraph:
 
 
 def defined(graph: ComputeGraph, name: str, by: str) -> Value:
-    """The value called `name` that a node of the graph gives. Raises VerifyError if the pass `by` comes too early."""
+    """The value called `name` that a node of the graph gives. Raises VerifyError if the pass `by`
+    comes too early.
+    """
     for node in reversed(graph.nodes):
         for value in node.outputs:
             if value.name == name:

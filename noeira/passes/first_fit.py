@@ -1,4 +1,6 @@
-"""First fit by size: an offset for everything that lives from one call to another, so that nothing alive overlaps."""
+"""First fit by size: an offset for everything that lives from one call to another, so that nothing
+alive overlaps.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Span:
 
 
 def first_fit(spans: list[Span]) -> tuple[dict[str, int], int]:
-    """An offset for each span so that no two that live at the same time overlap, and the bytes needed in all.
+    """An offset for each span so that no two that live at the same time overlap, and the bytes
+    needed in all.
 
     The largest is placed first, each at the lowest aligned place that is free during its life.
     """
@@ -41,10 +44,12 @@ def first_fit(spans: list[Span]) -> tuple[dict[str, int], int]:
 
 
 class Timeline:
-    """Which bytes are taken at which call: a segment tree over calls, so that n spans cost about n log² n.
+    """Which bytes are taken at which call: a segment tree over calls, so that n spans cost about n
+    log² n.
 
-    Node 1 stands for all calls, nodes 2i and 2i + 1 for the halves of node i. Of each node, `throughout` is what spans
-    take that live during all its calls (and not all of its parent's), and `sometime` what is taken at any of them.
+    Node 1 stands for all calls, nodes 2i and 2i + 1 for the halves of node i. Of each node,
+    `throughout` is what spans take that live during all its calls (and not all of its parent's),
+    and `sometime` what is taken at any of them.
     """
 
     def __init__(self, calls: int) -> None:

@@ -1,4 +1,5 @@
-"""fuse: each forward group becomes one kernel; the nodes of an adjoint or recomputed group are covered by kernels.
+"""fuse: each forward group becomes one kernel; the nodes of an adjoint or recomputed group are
+covered by kernels.
 
     %0.linear = linear(%x, %0.weight, %0.bias)   in 0
     %0.relu = relu(%0.linear)                    in 0
@@ -9,8 +10,8 @@ becomes
         | %0.linear = linear(%x, %0.weight, %0.bias)
         | %0.relu = relu(%0.linear)
 
-The outputs of a fused node are exactly the body values read outside it: what the backward pass needs is found, not
-declared. Nodes of different groups, or of none, are never joined.
+The outputs of a fused node are exactly the body values read outside it: what the backward pass
+needs is found, not declared. Nodes of different groups, or of none, are never joined.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Positions:
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
 
     def path_returns(self, body: Body) -> bool:
-        """Whether joining the nodes would make a cycle: only nodes between the first and the last can tell."""
+        """Whether joining the nodes would make a cycle: only nodes between the first and the last
+        can tell.
+        """
         inside = {id(n) for n in body}
         made = {v.name for n in body for v in n.outputs}
         tainted = set[str]()
@@ -99,7 +102,9 @@ def bodies_of(graph: ComputeGraph, stamp: str, members: Body, positions: Positio
 
 
 def cover(members: Body, positions: Positions) -> list[Body]:
-    """In order, each node joins the first kernel that it reads from and still fits, else opens its own."""
+    """In order, each node joins the first kernel that it reads from and still fits, else opens its
+    own.
+    """
     kernels = list[Body]()
     home: dict[str, int] = {}
     for node in members:
@@ -137,7 +142,7 @@ def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:
 
 
 def read_outside(graph: ComputeGraph, home: dict[int, int]) -> set[str]:
-    """The values that the results need, or a node in another kernel than the one that makes them."""
+    """The values that results need, or a node in another kernel than the one that makes them."""
     maker = {v.name: home.get(id(node)) for node in graph.nodes for v in node.outputs}
     found = {v.name for v in graph.results()}
     for node in graph.nodes:
@@ -147,7 +152,8 @@ def read_outside(graph: ComputeGraph, home: dict[int, int]) -> set[str]:
 
 
 def loosened(graph: ComputeGraph, stuck: Sequence[Node]) -> list[Node]:
-    """Of kernels that wait for each other, each fine by itself, the ones to open: the last covered one of each ring.
+    """Of kernels that wait for each other, each fine by itself, the ones to open: the last covered
+    one of each ring.
 
     Raises FusionError if fused types ask for all the kernels of a ring.
     """
@@ -169,7 +175,8 @@ def loosened(graph: ComputeGraph, stuck: Sequence[Node]) -> list[Node]:
         elif len(ring) > 1:
             names = [f"{g.type} at {g.path}" for g in (graph.group_of(n.group) for n in kernels)]
             raise FusionError(
-                f"{' and '.join(names)} cannot be one kernel each: they wait for each other's values"
+                f"{' and '.join(names)} cannot be one kernel each: "
+                "they wait for each other's values"
             )
     return found
 

@@ -1,16 +1,18 @@
 """Plan-making: the calls of a scheduled graph, and a place in memory for every value.
 
-There are four kinds of memory. Inputs, states and outputs have memory of their own, which the caller passes in; what
-updates a state is written straight into the state, and what is returned straight into the output. Literals lie in the
-program's read-only data. Everything else shares one arena: each value has a lifetime, from the call that makes it to the
-last call that reads it, and values whose lifetimes do not touch may have the same bytes.
+There are four kinds of memory. Inputs, states and outputs have memory of their own, which the
+caller passes in; what updates a state is written straight into the state, and what is returned
+straight into the output. Literals lie in the program's read-only data. Everything else shares one
+arena: each value has a lifetime, from the call that makes it to the last call that reads it, and
+values whose lifetimes do not touch may have the same bytes.
 
-The arena is filled largest value first, each at the lowest place that is free during its life (first fit by size),
-64-byte aligned. Workspaces are values that live during one call.
+The arena is filled largest value first, each at the lowest place that is free during its life
+(first fit by size), 64-byte aligned. Workspaces are values that live during one call.
 
-Views own nothing: a reshape lies where its source lies, and the operands of a pack lie inside the pack, at the offsets
-of its layout. The gaps of a layout must stay zero, so a pack with gaps lives from beginning to end: the arena is zeroed
-once, when it is allocated, and nobody else is placed there.
+Views own nothing: a reshape lies where its source lies, and the operands of a pack lie inside the
+pack, at the offsets of its layout. The gaps of a layout must stay zero, so a pack with gaps lives
+from beginning to end: the arena is zeroed once, when it is allocated, and nobody else is placed
+there.
 
 What never gets a place: a value inside a fused body that nothing outside reads.
 """
@@ -52,7 +54,9 @@ def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
 
 @dataclass
 class Planner:
-    """Finds, for each value, the root it lies in: (root, offset) or, for views, (value it lies in, offset)."""
+    """Finds, for each value, the root it lies in: (root, offset) or, for views, (value it lies in,
+    offset).
+    """
 
     graph: ComputeGraph
     launching: tuple[Node, ...]
@@ -174,7 +178,9 @@ class Planner:
 
 
 def takes_over(node: Node, update: Update, names: set[str], bases: dict[str, str]) -> bool:
-    """Whether a node may write the update over the state that it reads: as the one operand that its op allows."""
+    """Whether a node may write the update over the state that it reads: as the one operand that its
+    op allows.
+    """
     if update.new not in node.outputs:
         return False
     allowed = node.op.aliases.get(node.outputs.index(update.new))

@@ -13,7 +13,8 @@ from noeira.ir.graph import Node
 def topological(nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()) -> list[Node]:
     """The nodes, each after what it reads; among the free ones the earlier in `nodes` first.
 
-    after: further pairs (i, j), node i must come after node j. Raises VerifyError if there is no such order.
+    after: further pairs (i, j), node i must come after node j. Raises VerifyError if there is no
+    such order.
     """
     ordered, stuck = ordered_and_stuck(nodes, after)
     if stuck:

@@ -1,4 +1,6 @@
-"""Runs passes one after the other: verifies after each, checks its undo, times it, and shows each stage to a watcher."""
+"""Runs passes one after the other: verifies after each, checks its undo, times it, and shows each
+stage to a watcher.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Pipeline:
     ) -> Dump:
         """The graph after every pass.
 
-        watch: called with each pass's name and the dump after it. seconds: filled with each pass's time.
+        watch: called with each pass's name and the dump after it. seconds: filled with each pass's
+        time.
         """
         for number, step in enumerate(self.passes):
             started = time.perf_counter()
@@ -45,7 +48,9 @@ class Pipeline:
 
 
 def resume(dump: Dump) -> Pipeline:
-    """The passes that a dump says are still to run. Raises ParseError if it names one that does not exist."""
+    """The passes that a dump says are still to run. Raises ParseError if it names one that does not
+    exist.
+    """
     return Pipeline(tuple(parse_pass(text) for text in dump.todo))
 
 

@@ -33,7 +33,8 @@ COUNTER, TOTAL = TensorType("i64", ()), TensorType("f64", ())
 class Resident(Pass):
     """A prefix that gathers, and a suffix that adds up, so that n steps are n calls of one entry.
 
-    samples: of the data set; weights: for each result to add up, its name and what one call counts for.
+    samples: of the data set; weights: for each result to add up, its name and what one call counts
+    for.
     """
 
     name: ClassVar[str] = "resident"

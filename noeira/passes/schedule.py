@@ -3,7 +3,8 @@
     %step.next = count(%step, %ok)                  %params.next, … = adam(…, %step, …)
     %params.next, … = adam(…, %step, …)   becomes   %step.next = count(%step, %ok)
 
-A node that updates a state takes over its memory, so it runs after every other reader of the old value.
+A node that updates a state takes over its memory, so it runs after every other reader of the old
+value.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 becomes
 
-    state %m: f32 @net … state %lr: f32[] = constant(0.001) … state %step: i64[] … state %tick: i64[]
+    state %m: f32 @net … state %lr: f32[] = constant(0.001) state %step: i64[] state %tick: i64[]
     %grads = pack(…)
     %ok = finite(%loss)                                                                 by update
     %params.next, %m.next, %v.next = adam(%params, %grads, %lr, %step, %ok, %m, %v)     by update

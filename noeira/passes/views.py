@@ -28,7 +28,9 @@ def readers(graph: ComputeGraph, bases: dict[str, str]) -> dict[str, list[int]]:
 
 
 def writers(graph: ComputeGraph) -> dict[str, list[int]]:
-    """For each value, the launching nodes, as positions, that write it: those of the operands, if it is a view."""
+    """For each value, the launching nodes, as positions, that write it: those of the operands, if
+    it is a view.
+    """
     found: dict[str, list[int]] = {}
     for index, node in enumerate(graph.nodes):
         own = [index]

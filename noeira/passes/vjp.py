@@ -29,8 +29,9 @@ def gradients(
 ) -> dict[str, Value]:
     """Emit the cotangents of `wanted`, given cotangents of some values; what has none is left out.
 
-    Walks the builder's nodes in reverse with a table of cotangents. What a node of group `0` gives rise to is
-    stamped `0~`; sums of several cotangents, in the order in which their readers are met, belong to no group.
+    Walks the builder's nodes in reverse with a table of cotangents. What a node of group `0` gives
+    rise to is stamped `0~`; sums of several cotangents, in the order in which their readers are
+    met, belong to no group.
     """
     wanted = list(wanted)
     nodes = tuple(builder.nodes)

@@ -14,6 +14,26 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Shape, Signature
 
 Phase = Literal["train", "eval"]
+# Names of values that programs have beside those of the network.
+RESERVED = frozenset(
+    [
+        "x",
+        "target",
+        "loss",
+        "ok",
+        "grads",
+        "params",
+        "gradients",
+        "m",
+        "v",
+        "lr",
+        "step",
+        "tick",
+        "cursor",
+        "bad",
+        "order",
+    ]
+)
 
 
 def trace(
@@ -101,6 +121,12 @@ def declare_tensors(
     """
     rule, infos = initializer(init), net.parameters()
     values: dict[str, Value] = {}
+    for path in (*infos, *net.states()):
+        if path in RESERVED or path.startswith("total."):
+            raise CompositionError(
+                f"{net!r}: a tensor of the network itself cannot be called {path}, which is a "
+                "value of every program; give it another name"
+            )
     if infos:
         layout = net.layout()
         builder.layouts.append(layout)
