@@ -9,7 +9,7 @@ import pytest
 from graphs import stages
 
 import noeira
-from noeira.errors import CompositionError, ShapeError, VerifyError
+from noeira.errors import CompositionError, ShapeError
 from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.text import graph_text

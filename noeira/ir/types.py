@@ -14,7 +14,7 @@ LAYOUT_ALIGNMENT = 32
 
 @dataclass(frozen=True)
 class TensorType:
-    """A dense row-major tensor, `f32[100, 784]`, or a flat one with a layout's parts, `f32 @net`."""
+    """A dense row-major tensor, `f32[100, 784]`, or a flat one with the parts of `f32 @net`."""
 
     dtype: str
     shape: tuple[int, ...]
