@@ -161,3 +161,23 @@ def test_the_shipped_subset_reaches_its_goal(subset: MNIST) -> None:
     trainer = noeira.Trainer(MLP, batch=100, optimizer=Adam(lr=1e-3))
     result = trainer.fit(subset.train, subset.test, epochs=20, progress=False)
     assert result.accuracy is not None and result.accuracy >= 0.935
+
+
+def test_other_data_begin_at_their_beginning() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((100, 784)).astype("f4"), random.integers(0, 10, 100)
+    program = noeira.compile(Net, loss=CrossEntropy, optimizer=SGD(lr=0.0), batch=10)
+    program.load(x, y, shuffle=False)
+    program.steps(9)
+    program.load(x[:20], y[:20], shuffle=False)
+    expected = [program.gradients(x[i : i + 10], y[i : i + 10]) for i in (0, 10, 0)]
+    assert [program.steps(1) for _ in range(3)] == pytest.approx(expected, rel=1e-6)
+
+
+def test_fit_takes_other_data(subset: MNIST) -> None:
+    trainer = noeira.Trainer(Net, batch=20, optimizer=SGD(lr=0.0))
+    losses = []
+    for start in (0, 100, 0):
+        x, y = subset.train.x[start : start + 40].copy(), subset.train.y[start : start + 40]
+        losses.append(trainer.fit((x, y.astype("i8")), epochs=1, progress=False).loss)
+    assert losses[0] == losses[2] != losses[1]

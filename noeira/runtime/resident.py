@@ -43,6 +43,8 @@ class ResidentData:
         self.test_samples = len(self.test[0]) if self.test else 0
         unit = program.build_resident(self.samples, self.test_samples)
         program.add(unit)
+        # What an earlier data set left behind does not count for this one.
+        self.state("cursor")[...], self.state("bad")[...] = 0, -1
         self.epoch = self.done = 0
         self.seconds_a_step = CALL_SECONDS
         for name, entry in unit.entries.items():

@@ -41,7 +41,7 @@ class Trainer:
         self.given, self.batch, self.loss, self.optimizer = net, batch, loss, optimizer
         self.init, self.target, self.seed, self.dtype = init, target, seed, dtype
         self.made: Program | None = None
-        self.sizes: tuple[Any, ...] | None = None
+        self.loaded: tuple[Any, ...] = ()
 
     @property
     def program(self) -> Program:
@@ -106,10 +106,11 @@ class Trainer:
                 self.dtype,
                 self.target,
             )
-        key = (id(train[0]), id(train[1]), None if test is None else id(test[0]), shuffle)
-        if self.sizes != key:
+        given = (*train, *(test or ()), shuffle)
+        if list(map(id, given)) != list(map(id, self.loaded)):
             self.made.load(*train, evaluation=test, shuffle=shuffle)
-            self.sizes = key
+            # Kept alive, so that no other array can get the identity of one of these.
+            self.loaded = given
         return self.made
 
     def one_epoch(
