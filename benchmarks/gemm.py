@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from noeira.codegen.environment import template
 from noeira.codegen.gemm import Gemm, choose_gemm
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.target import ISA, isa_from_macros
@@ -116,14 +116,7 @@ def product(m: int, n: int, k: int, transpose_a: bool, transpose_b: bool, isa: I
 
 
 def render(kernel: Kernel) -> str:
-    environment = Environment(
-        loader=PackageLoader("noeira.codegen"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("gemm.c.j2").render(k=kernel)
+    return template("gemm.c.j2").render(k=kernel)
 
 
 def build(text: str, isa: ISA, place: Path) -> ctypes.CDLL:

@@ -1,5 +1,5 @@
-"""noeira: a deep-learning compiler you can read. A network is a Python type; it becomes C or CUDA
-that trains it.
+"""noeira: a deep-learning compiler you can read. A network is a Python type; it becomes C that
+trains it (CUDA is to come).
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from noeira.commands import COMMANDS
+from noeira.commands.parser import Parser, no_command, unexpected
 from noeira.errors import NoeiraError
 
 EPILOG = """\
@@ -34,24 +35,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if args.traceback:
                 raise
             return failed(error)
-    except BrokenPipeError:
-        # Whoever read has read enough; what is still in the buffer must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        return unwritable(error)
     except KeyboardInterrupt:
         return 1
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The arguments; argparse ends the process with 2 if they are wrong."""
-    parser = parser_for(words)
-    args, rest = parser.parse_known_args(words)
+    top, parser = parsers_for(words)
+    try:
+        args, rest = top.parse_known_args(words)
+    except SystemExit:
+        # A help that cannot be written is noticed here, not after the last line of Python.
+        sys.stdout.flush()
+        raise
     # Before Python 3.13, argparse takes an optional NAME only directly behind what comes before it.
     if len(rest) == 1 and not rest[0].startswith("-") and vars(args).get("name", "") is None:
         args.name = rest.pop()
     if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        parser.error(unexpected(parser, rest))
     return args
+
+
+def unwritable(error: OSError) -> int:
+    """The exit code when standard output takes no more: 0 if its reader has read enough."""
+    # What is still in the buffer must not complain either.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 0
+    print(f"noeira: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+    return 1
 
 
 def failed(error: NoeiraError) -> int:
@@ -64,11 +80,13 @@ def failed(error: NoeiraError) -> int:
     return 2 if isinstance(error, UsageError) else 1
 
 
-def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; only the command that is called is imported for its arguments."""
+def parsers_for(words: Sequence[str]) -> tuple[Parser, Parser]:
+    """The parser, and that of the command called, which alone is imported for its arguments; the
+    first one again if there is none.
+    """
     import noeira
 
-    top = argparse.ArgumentParser(
+    found = top = Parser(
         prog="noeira",
         description="A deep-learning compiler you can read.",
         epilog=EPILOG,
@@ -77,6 +95,8 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"noeira {noeira.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((word for word in words if not word.startswith("-")), "")
+    if chosen and chosen not in COMMANDS:
+        top.error(no_command(chosen, COMMANDS))
     for name, command in COMMANDS.items():
         parser = commands.add_parser(
             name,
@@ -86,11 +106,12 @@ def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == chosen:
+            found = parser
             importlib.import_module(f"noeira.commands.{name}").add_arguments(parser)
             parser.add_argument(
                 "--traceback", action="store_true", help="show where an error was raised"
             )
-    return top
+    return top, found
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from noeira.errors import CompositionError, DtypeError
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import check_options, check_type, entry_name, make_job
+from noeira.job import check_options, check_type, check_unchanged, entry_name, make_job
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -71,6 +72,10 @@ def program_of(
     """What `compile` gives, with nothing built yet: each unit is built when it is first needed."""
     check_options(batch, target, loss, optimizer)
     if isinstance(net, Module):
+        if net.path:
+            raise CompositionError(f"compile takes a whole network; this is its part at {net.path}")
+        if dtype not in ("f32", net.store.dtype):
+            raise DtypeError(f"the instance's parameters are {net.store.dtype}, not {dtype}")
         instance, dtype = net, net.store.dtype
     else:
         check_type(net)
@@ -82,6 +87,7 @@ def program_of(
     dumps = job.entries()
 
     def build_resident(samples: int, test_samples: int) -> Unit:
+        check_unchanged(dumps)
         resident = [*job.fit(samples), *(job.evaluate(test_samples) if test_samples else [])]
         return build(name, resident, chosen)
 
@@ -91,10 +97,11 @@ def program_of(
         lambda: build(name, dumps, chosen),
         build_resident,
         dumps[-1].graph.inputs,
-        batch=batch,
+        batch=job.batch,
         target="reference" if chosen is None else "cpu",
         seed=seed,
         trains=job.optimizer is not None,
+        metrics=job.metric_names,
         module=instance,
     )
 

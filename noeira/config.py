@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -44,10 +44,20 @@ def switch(text: str) -> bool:
 
 def positive(text: str) -> int:
     """A whole number of at least 1."""
-    value = int(text)
-    if value < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ValueError("expected a whole number of at least 1")
-    return value
+    return int(text)
+
+
+def unknown_settings() -> Iterator[tuple[str, str]]:
+    """Variables called NOEIRA_… that are no setting, each with the nearest name ("" for none)."""
+    from difflib import get_close_matches
+
+    known = [setting.name for setting in SETTINGS]
+    for name in sorted(os.environ):
+        if name.startswith("NOEIRA_") and name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.8)
+            yield name, near[0] if near else ""
 
 
 THREADS: Setting[int | None] = Setting(
@@ -72,7 +82,13 @@ OFFLINE: Setting[bool] = Setting("NOEIRA_OFFLINE", False, switch, "1: never down
 DUMP: Setting[Path | None] = Setting(
     "NOEIRA_DUMP", None, Path, "Folder that receives every stage of every compile, numbered."
 )
-CC: Setting[str | None] = Setting("CC", None, str, "The C compiler to use, with its arguments.")
+CC: Setting[str | None] = Setting(
+    "CC",
+    None,
+    str,
+    "The C compiler to use, with its arguments; they come first on its command line, so where they "
+    "contradict noeira's own, such as -O3 and -march=native, noeira's win.",
+)
 EDITED: Setting[bool] = Setting(
     "NOEIRA_EDITED",
     False,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noeira.errors import CompositionError, DeviceError, ShapeError
+from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
 from noeira.ir.graph import ComputeGraph
+from noeira.ir.op import op
 from noeira.ir.text import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.init import Initializer, Kaiming
@@ -15,7 +16,7 @@ from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
 from noeira.nn.core.trace import per_sample, trace
 from noeira.nn.loss import Loss, LossLike, loss_type
-from noeira.nn.metrics import Accuracy, MetricLike, metric_type
+from noeira.nn.metrics import Accuracy, MetricLike, metric_types
 from noeira.nn.optimizer import Optimizer
 from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.passes.base import Pass
@@ -87,6 +88,11 @@ class Job:
             )
             found.append(dump_of(graph, (Resident(samples, weights),)))
         return found
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """What evaluation calls its metrics: `accuracy`, `topk[5]`."""
+        return tuple(repr(kind).lower() for kind in self.metrics)
 
     def update(self) -> ApplyOptimizer:
         """The pass that appends the optimizer."""
@@ -160,11 +166,8 @@ def make_job(
     chosen = None if optimizer is None else optimizer_value(optimizer)
     if chosen is not None and not net.parameters():
         raise CompositionError(f"{net!r} has no parameters, so there is nothing to train")
-    if metrics is None:
-        kinds = default_metrics(net, loss_kind, input)
-    else:
-        kinds = tuple(metric_type(m) for m in metrics)
-    return Job(net, batch, loss_kind, chosen, kinds, input, init, dtype)
+    kinds = default_metrics(net, loss_kind, input) if metrics is None else metric_types(metrics)
+    return Job(net, int(batch), loss_kind, chosen, kinds, input, init, dtype)
 
 
 def default_metrics(
@@ -187,7 +190,7 @@ def check_type(net: Any) -> None:
 
 def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
     """Raises ShapeError, DeviceError or CompositionError for options that cannot be."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+    if isinstance(batch, bool) or not hasattr(batch, "__index__") or batch < 1:
         raise ShapeError(f"batch must be a whole number of at least 1, not {batch!r}")
     if target not in TARGETS:
         raise DeviceError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
@@ -200,3 +203,16 @@ def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
 def entry_name(dump: Dump) -> str:
     """`step` for a graph called `mlp.step`."""
     return dump.graph.name.partition(".")[2]
+
+
+def check_unchanged(dumps: Sequence[Dump]) -> None:
+    """Raises NoeiraError if an op was defined anew since the graphs were traced: what is built of
+    them now would not be what was built before.
+    """
+    for dump in dumps:
+        for node in dump.graph.nodes:
+            if op(node.op.name) is not node.op:
+                raise NoeiraError(
+                    f"the op {node.op.name} was defined anew since this program was compiled: "
+                    "compile it again"
+                )

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "passes": {"ir"},
     "codegen": {"ir"},
     "runtime": {"ir", "codegen"},
-    "nn": {"ir", "runtime.store"},
+    "nn": {"ir", "runtime.store", "runtime.fork"},
     "nn.training": {"ir", "nn", "runtime", "job", "compiler"},
     "job": {"ir", "passes", "nn"},
     "compiler": {"ir", "passes", "codegen", "runtime", "nn", "job"},

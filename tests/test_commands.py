@@ -65,6 +65,17 @@ def test_suggest(call: Callable[..., str], golden: Callable[..., None]):
     assert "nothing to suggest" in call("suggest", "net.py:Joined", *TINY)
 
 
+def test_suggest_as_json(call: Callable[..., str]):
+    (found,) = json.loads(call("suggest", "net.py:Plain", *TINY, "--json"))["suggestions"]
+    text = call("suggest", "net.py:Plain", *TINY)
+    assert found["path"] == "0" and found["places"] == [["0", "1"]]
+    assert found["wrote"] == ["Linear[4, 3]", "ReLU"] and found["write"] == "LinearReLU[4, 3]"
+    assert f"saves {found['launches_saved']} launches" in text
+    assert f"and {found['bytes_saved']:,} bytes" in text
+    nothing = call("suggest", "net.py:Joined", *TINY, "--json")
+    assert json.loads(nothing) == {"suggestions": []}
+
+
 def test_summary(call: Callable[..., str]):
     assert "elements" in call("summary", "net.py:Plain", *TINY)
     assert json.loads(call("summary", "net.py:Plain", "--json"))["count"] == 23
@@ -159,18 +170,26 @@ def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None
     ("words", "code", "expected"),
     [
         ("", 2, "the following arguments are required: COMMAND"),
-        ("frob", 2, "invalid choice: 'frob'"),
+        ("frob", 2, "there is no command frob; there are explain, suggest,"),
+        ("explian net.py:Plain", 2, "there is no command explian; did you mean explain?"),
         ("explain", 2, "the following arguments are required: MODEL"),
-        ("explain net.py:Plain --frob", 2, "unrecognized arguments: --frob"),
-        ("explain net.py:Plain other", 2, "unrecognized arguments: other"),
+        ("explain net.py:Plain --frob", 2, "there is no option --frob (see noeira explain --help)"),
+        ("explain net.py:Plain other", 2, "other is one argument too many"),
+        ("explain net.py:Plain --batchs 5", 2, "no option --batchs; did you mean --batch? (see"),
+        ("explain net.Plain", 2, "write a colon before the network's name, net:Plain"),
+        ("explain net.py.Plain", 2, "before the network's name, net.py:Plain"),
         ("explain net.py:Nope", 1, "net.py has no Nope; it has Plain, Joined"),
         ("explain net.py:answer", 1, "net.py has answer, but it is no network; it has Plain,"),
         ("explain net.py", 2, "write the network's name after a colon, net.py:Plain"),
         ("explain ne.py:Plain", 1, "there is no file ne.py; did you mean net.py?"),
         ("explain nothing.here:Net", 1, "there is no module nothing.here"),
         ("explain noeira.nn:Linear", 1, "Linear needs its parameters: write Linear[IN, OUT]"),
-        ("explain net.py:Plain --batch 0", 2, "'0' is not a whole number of at least 1"),
-        ("explain net.py:Plain --input 3,a", 2, "is not a shape such as 3,32,32"),
+        (
+            "explain net.py:Plain --batch 0",
+            2,
+            "--batch must be a whole number of at least 1, not '0'",
+        ),
+        ("explain net.py:Plain --input 3,a", 2, "--input must be a shape such as 3,32,32"),
         ("explain net.py:Plain --input 3", 1, "Plain takes (*, 4), not (3,)"),
         ("explain net.py:Plain --loss Huber", 2, "there are CrossEntropy, SoftCrossEntropy, MSE"),
         ("explain net.py:Plain --optimizer lamb", 2, "lamb: there are adam, adamw, sgd"),
@@ -183,6 +202,8 @@ def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None
         ("explain net.py:Plain --entry fit", 1, "there are forward, gradients, step"),
         ("dump net.py:Plain --stage c --format dot", 2, "the stage c is text"),
         ("dump net.py:Plain --all out --format dot", 2, "--all writes texts"),
+        ("dump net.py:Plain --all net.py", 2, "net.py is a file; --all takes a folder"),
+        ("run net.py:Plain --seed x", 2, "--seed must be a whole number, not 'x'"),
         ("run nothing.nir", 1, "nothing.nir cannot be read: No such file or directory"),
         ("run net.txt", 2, "expected a file .nir, .plan, .c, .so, or a network such as net.py:MLP"),
         ("diff one.nir two.nir", 1, "one.nir cannot be read"),
@@ -197,6 +218,8 @@ def test_mistakes(words: str, code: int, expected: str, capsys: pytest.CaptureFi
     output, errors = capsys.readouterr()
     assert found == code and not output
     assert expected in errors and "Traceback" not in errors
+    assert "usage:" not in errors and errors.startswith("noeira: ")
+    assert errors.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -242,6 +265,13 @@ def test_options_reach_the_step(call: Callable[..., str]):
     assert "{smoothing = 0.25}" in text and "graph @plain.gradients" in text
 
 
+def test_names_in_any_case(call: Callable[..., str]):
+    words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
+    exact = call(*words, "--loss", "MSE", "--optimizer", "adamw", "--init", "Xavier")
+    assert call(*words, "--loss", "mse", "--optimizer", "AdamW", "--init", "xavier") == exact
+    assert "graph @plain.forward" in call(*words, "--loss", "None")
+
+
 def test_a_traceback_only_if_asked_for(folder: Path):
     found = python("explain", "net.py:Nope", cwd=folder)
     assert found.returncode == 1 and found.stderr.count("\n") == 1
@@ -253,6 +283,23 @@ def test_a_reader_that_stops_early_is_no_error(folder: Path):
     command = f"{sys.executable} -m noeira dump net.py:Plain --format json | head -1"
     found = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=folder)
     assert found.stdout == "{\n" and found.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [("explain", "net.py:Plain"), ("--help",), ("frob",)])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_no_more(words: tuple[str, ...], unbuffered: str, folder: Path):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "noeira", *words]
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment
+        )
+    if words == ("frob",):
+        assert found.returncode == 2 and "there is no command frob" in found.stderr
+    else:
+        assert found.returncode == 1
+        assert found.stderr == "noeira: the output cannot be written: No space left on device\n"
 
 
 def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch):
@@ -279,6 +326,7 @@ def test_a_stream_that_cannot_show_every_sign(folder: Path):
 
 
 def test_the_other_commands_are_there(call: Callable[..., str]):
-    assert "programs" in call("cache", "show")
+    shown = call("cache", "show")
+    assert "programs" in shown and "facts for a quick start" in shown
     found = python("--version")
     assert re.fullmatch(r"noeira \d+\.\d+\.\d+\S*\n", found.stdout)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ import noeira
 from noeira.compiler import lower
 from noeira.ir.text import parse_dump
 from noeira.job import Job
-from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.nn import SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential, Xavier
 from noeira.runtime.unit import Toolchain, choose_toolchain, split_plans
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
@@ -114,8 +116,18 @@ def test_a_warm_start_runs_no_pass_and_no_compiler(
     monkeypatch.setattr(Toolchain, "build", refuse)
     warm = noeira.compile(Net, **OPTIONS)
     assert warm.step(x, y) == cold.step(x, y)
-    with pytest.raises(AssertionError):
-        noeira.compile(Net, **(OPTIONS | {"batch": 5}))
+    others = [
+        {"batch": 5},
+        {"dtype": "f64"},
+        {"optimizer": Adam(beta1=0.8)},
+        {"optimizer": Adam(lr=0.1)},
+        {"optimizer": SGD()},
+        {"loss": CrossEntropy.of(smoothing=0.1)},
+        {"init": Xavier},
+    ]
+    for other in others:
+        with pytest.raises(AssertionError, match="a warm start came here"):
+            noeira.compile(Net, **(OPTIONS | other))
 
 
 def test_kernels_are_shared_and_each_is_one_symbol() -> None:
@@ -277,3 +289,16 @@ def test_a_changed_op_of_the_users_own_gives_no_stale_kernel(
         )
         assert run.returncode == 0, run.stderr
         assert float(run.stdout) == factor
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm, which lists symbols, is not installed")
+def test_each_distinct_kernel_is_one_symbol_of_the_binary() -> None:
+    program = noeira.compile(Net, **OPTIONS)
+    library = Path(program.units[0].folder) / "unit.so"
+    listed = subprocess.run(["nm", str(library)], capture_output=True, text=True, check=True).stdout
+    # A compiler may adapt a function to its callers; `k00_linear.constprop.0` is still that one.
+    found = [line.split()[-1].split(".")[0] for line in listed.splitlines()]
+    kernels = set(re.findall(r"^            (k\d\d_\w+)\(thread", program.source, re.MULTILINE))
+    calls = [plan.calls for plan in program.plans.values()]
+    assert 1 < len(kernels) < sum(map(len, calls))
+    assert {name: found.count(name) for name in kernels} == dict.fromkeys(kernels, 1)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from noeira.codegen.environment import template
 from noeira.codegen.gemm import Cut, Gemm, GemmChoice, choose_gemm, workspace_bytes
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.target import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
@@ -92,15 +92,7 @@ def operand(name: str, shape: tuple[int, ...], dtype: str) -> Operand:
 
 def build(kernels: Sequence[Kernel], isa: ISA, folder: Path) -> ctypes.CDLL:
     """A library whose call_SYMBOL(threads, workspace, …) runs threads one after the other."""
-    environment = Environment(
-        loader=PackageLoader("noeira.codegen"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    template = environment.get_template("gemm.c.j2")
-    text = "\n".join(template.render(k=item) + caller(item) for item in kernels)
+    text = "\n".join(template("gemm.c.j2").render(k=item) + caller(item) for item in kernels)
     source, library = folder / "unit.c", folder / "unit.so"
     source.write_text(prelude(isa, identifiers(text)) + text)
     subprocess.run(["gcc", *FLAGS, str(source), "-o", str(library), "-lm"], check=True)

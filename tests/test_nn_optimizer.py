@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ def test_defaults_and_ops():
     assert Adam(1e-2).lr == 1e-2
     assert Adam(lr=1) == Adam(lr=1.0) and isinstance(Adam(lr=1).lr, float)
     assert {Adam(): 1}[Adam()] == 1
+    assert copy.deepcopy(AdamW(1e-2)) == pickle.loads(pickle.dumps(AdamW(1e-2))) == AdamW(1e-2)
 
 
 def test_how_an_optimizer_is_given():
@@ -54,6 +57,29 @@ def test_how_an_optimizer_is_given():
         (
             lambda: SGD(momentum=0.9, dampening=0.1, nesterov=True),
             "SGD: nesterov needs momentum greater than 0 and dampening 0",
+        ),
+        (
+            lambda: Adam(learning_rate=1),  # type: ignore[call-arg]
+            "Adam has no option learning_rate; it has lr, beta1, beta2, eps, weight_decay, "
+            "decoupled; did you mean lr?",
+        ),
+        (
+            lambda: AdamW(betas=(0.9, 0.99)),  # type: ignore[call-arg]
+            "AdamW has no option betas; it has lr, beta1, beta2, eps, weight_decay, decoupled; "
+            "did you mean beta1 or beta2?",
+        ),
+        (
+            lambda: SGD(rho=1),  # type: ignore[call-arg]
+            "SGD has no option rho; it has lr, momentum, dampening, nesterov, weight_decay",
+        ),
+        (
+            lambda: SGD([], lr=1e-3),  # type: ignore[arg-type]
+            "SGD: lr is given twice, by its place and by its name; "
+            "an optimizer is given options only, no parameters",
+        ),
+        (
+            lambda: SGD(1, 2, 3, False, 5, 6),  # type: ignore[call-arg]
+            "SGD: 6 options are too many; it has lr, momentum, dampening, nesterov, weight_decay",
         ),
         (
             lambda: optimizer("adam"),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 from usage_types import MLP, Affine
 
+import noeira
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir.random import INITIAL_STREAM, Distribution, constant, fill
 from noeira.nn import (
+    Adam,
+    CrossEntropy,
     Deterministic,
     Fused,
     Kaiming,
@@ -39,6 +46,10 @@ class Filter(Module):
     running_var = State("OC", init=constant(1.0))
     count = State(dtype="i64")
     signature = "(IC, H, W) -> (OC, H, W)"
+
+
+class TwoFilters(Sequential[Filter[3, 8, 1], Filter[8, 2, 1]]):
+    """Importable, to be pickled."""
 
 
 def test_dotted_paths():
@@ -166,6 +177,69 @@ def test_dtypes_of_an_instance():
         Small(dtype="f16")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="seed must be"):
         Small(seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        ("float32", "parameters are kept in f32 or f64, not 'float32': write dtype='f32'"),
+        (np.float32, "parameters are kept in f32 or f64, not the class float32: write dtype='f32'"),
+        (
+            np.dtype("f8"),
+            "parameters are kept in f32 or f64, not dtype('float64'): write dtype='f64'",
+        ),
+        ("i32", "parameters are kept in f32 or f64, not 'i32'"),
+    ],
+)
+def test_a_dtype_is_written_short(dtype: Any, message: str):
+    with pytest.raises(DtypeError) as found:
+        Small(dtype=dtype)
+    assert str(found.value) == message
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_a_copy_has_memory_of_its_own(copied: Any):
+    net = TwoFilters(seed=3)
+    net[0].gamma.m[...] = 7.0
+    net[1].running_var.val[0] = 5.0
+    other = copied(net)
+    assert type(other) is type(net) and other.store is not net.store
+    assert other[0] is other[0] and other[0].store is other.store
+    assert np.array_equal(other[1].weight.val, net[1].weight.val)
+    assert (other[0].gamma.m == 7.0).all() and other[1].running_var.val[0] == 5.0
+    assert other[0].count.val.dtype == np.int64
+    assert all(array.ctypes.data % 64 == 0 for array in other.store.arrays.values())
+    other[1].weight.val[...] = 0.0
+    other[1].running_var.val[0] = 6.0
+    assert net[1].weight.val.any() and net[1].running_var.val[0] == 5.0
+    child = copied(net[1])
+    assert child.weight.path == "1.weight" and child.store is not net.store
+    assert np.array_equal(child.weight.val, net[1].weight.val)
+    with other.store.lock:
+        assert repr(other) == repr(net)
+
+
+def test_a_copied_network_trains_apart():
+    net = Small(seed=1)
+    x, y = np.ones((2, 4), np.float32), np.array([0, 1], np.int32)
+    options: Any = {"loss": CrossEntropy, "optimizer": Adam(lr=0.1), "batch": 2}
+    program = noeira.compile(net, target="reference", **options)
+    program.step(x, y)
+    twin = copy.deepcopy(net)
+    other = noeira.compile(twin, target="reference", **options)
+    assert program.step(x, y) == other.step(x, y)
+    before = net[0].weight.val.copy()
+    other.step(x, y)
+    assert np.array_equal(net[0].weight.val, before)
+    assert not np.array_equal(twin[0].weight.val, before)
+
+
+def test_a_shallow_copy_is_another_name_for_the_same_memory():
+    net = Small()
+    other = copy.copy(net)
+    assert other.store is net.store and other[0] is net[0]
+    other[1].weight.val[...] = 2.0
+    assert (net[1].weight.val == 2.0).all()
 
 
 def test_states_of_an_instance():

@@ -12,7 +12,7 @@ from sweep import drawn, every_op, retyped
 from noeira.errors import VerifyError
 from noeira.ir.graph import Builder, Value
 from noeira.ir.interpret import interpret
-from noeira.ir.op import Draw, Op, Sample
+from noeira.ir.op import Draw, Op, Sample, op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.types import TensorType
 from noeira.passes.vjp import gradients
@@ -129,3 +129,23 @@ def test_second_derivative_agrees_with_differences(rule: Op) -> None:
         known = second.get(operand.name)
         gradient = values[known.name] if known is not None else np.zeros(23)
         check_direction(product, given[operand.name], gradient, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "x", "expected"),
+    [
+        ("relu", {}, [-1.0, 0.0, 2.0], [0.0, 0.0, 1.0]),
+        ("leaky_relu", {"slope": 0.5}, [-1.0, 0.0, 2.0], [0.5, 0.5, 1.0]),
+        ("clamp", {"low": -1.0, "high": 2.0}, [-1.5, -1.0, 2.0, 2.5], [0.0, 1.0, 1.0, 0.0]),
+    ],
+)
+@pytest.mark.parametrize("d", [1.0, np.inf])
+def test_slopes_at_the_kinks(name: str, attrs: dict, x: list, expected: list, d: float) -> None:
+    """As PyTorch defines them; and where the slope is 0, so is the gradient, whatever comes in."""
+    rule, slope = op(name), op(f"{name}.d0")
+    array = np.array(x)
+    (y,) = rule.reference(rule.Attrs(**attrs), array)
+    read = y if slope.operands[1:] == ("a.y",) else array
+    (got,) = slope.reference(slope.Attrs(**attrs), np.full_like(array, d), read)
+    wanted = [d * e if e else 0.0 for e in expected]
+    np.testing.assert_array_equal(got, wanted)

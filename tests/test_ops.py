@@ -172,18 +172,33 @@ ROWS = {
 }
 
 
+def family(rule: Op) -> str:
+    """The file that defines an op, or the op that it is a slope of."""
+    return type(op(rule.name.partition(".d")[0])).__module__.rpartition(".")[2]
+
+
+def fused_family(group: tuple[Case, ...]) -> str:
+    """Some fused nodes side by side, with their parts, are a family."""
+    return f"fused {[other[0].label for other in FUSED].index(group[0].label) // 8}"
+
+
+def cases_of(of: str, dtype: str) -> list[Case]:
+    """Every case of a family."""
+    cases = [case for rule in LAUNCHING if family(rule) == of for case in samples(rule, dtype)]
+    if dtype == "f32":
+        cases += [case for group in FUSED if fused_family(group) == of for case in group]
+        cases += [c for c in (*SPECIAL.values(), *ROWS.values()) if family(c.node.op) == of]
+    return cases
+
+
 @cache
-def library(dtype: str, split: bool) -> Library:
-    """All kernels of a dtype in one unit: as chosen, or shared by threads in all their stages."""
+def library(of: str, dtype: str, split: bool) -> Library:
+    """The kernels of a family in one unit: as chosen, or shared by threads in all their stages."""
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
-    cases = [case for rule in LAUNCHING for case in samples(rule, dtype)]
-    if dtype == "f32":
-        cases += [case for group in FUSED for case in group]
-        cases += [*SPECIAL.values(), *ROWS.values()]
     limits = SMALL_LIMITS if split else DEFAULT_LIMITS
-    return Kernels.of(CTarget(compiler.isa), cases, limits).built(compiler)
+    return Kernels.of(CTarget(compiler.isa), cases_of(of, dtype), limits).built(compiler)
 
 
 VARIANTS = [("f32", False), ("f32", True), ("f64", True)]
@@ -193,7 +208,7 @@ VARIANTS = [("f32", False), ("f32", True), ("f64", True)]
 @named(LAUNCHING)
 def test_kernel_agrees_with_reference(rule: Op, dtype: str, split: bool) -> None:
     for number, case in enumerate(samples(rule, dtype)):
-        check_kernel(library(dtype, split), case, case.arrays(number))
+        check_kernel(library(family(rule), dtype, split), case, case.arrays(number))
 
 
 @pytest.mark.parametrize("group", FUSED, ids=[group[0].label for group in FUSED])
@@ -201,7 +216,7 @@ def test_fused_kernel_gives_the_bits_of_its_parts(group: tuple[Case, ...]) -> No
     fused, *parts = group
     arrays = fused.arrays()
     for split in (False, True):
-        built = library("f32", split)
+        built = library(fused_family(group), "f32", split)
         results = same_for_all_threads(built, fused, arrays)
         values = {v.name: a for v, a in zip(fused.node.inputs, arrays, strict=True)}
         for part in parts:
@@ -238,7 +253,7 @@ def check_kernel(built: Library, case: Case, arrays: Sequence[np.ndarray]) -> No
 @named([rule for rule in LAUNCHING if rule.aliases])
 def test_result_may_take_over_the_memory_of_an_operand(rule: Op) -> None:
     for dtype, split in VARIANTS:
-        built = library(dtype, split)
+        built = library(family(rule), dtype, split)
         for case in samples(rule, dtype):
             arrays = case.arrays()
             apart = built.run(case, arrays, 3)
@@ -249,7 +264,7 @@ def test_result_may_take_over_the_memory_of_an_operand(rule: Op) -> None:
 @named([rule for rule in LAUNCHING if "ok" in rule.operands])
 def test_step_that_is_not_ok_changes_nothing(rule: Op) -> None:
     for dtype, split in VARIANTS:
-        built = library(dtype, split)
+        built = library(family(rule), dtype, split)
         for case in samples(rule, dtype):
             arrays = case.arrays()
             for name, array, draw in zip(rule.operands, arrays, case.draws, strict=False):
@@ -271,7 +286,7 @@ def test_first_update(rule: Op) -> None:
         for case in samples(rule, dtype):
             arrays = case.arrays()
             arrays[rule.operands.index("step")][...] = 0
-            check_kernel(library(dtype, split), case, arrays)
+            check_kernel(library(family(rule), dtype, split), case, arrays)
 
 
 NUMBERS = np.array(
@@ -281,7 +296,7 @@ NUMBERS = np.array(
 
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_values(name: str) -> None:
-    (result,) = library("f32", False).run(SPECIAL[name], [NUMBERS])
+    (result,) = library("activation", "f32", False).run(SPECIAL[name], [NUMBERS])
     high = np.inf if name == "relu" else 1.0
     expected = np.where(np.isnan(NUMBERS), np.nan, np.clip(NUMBERS, 0, high))
     np.testing.assert_array_equal(result, expected)
@@ -289,7 +304,7 @@ def test_special_values(name: str) -> None:
 
 def test_finite() -> None:
     for number in NUMBERS:
-        (result,) = library("f32", False).run(FINITE, [np.asarray(number)])
+        (result,) = library("control", "f32", False).run(FINITE, [np.asarray(number)])
         assert result == np.isfinite(number)
 
 
@@ -301,7 +316,8 @@ def test_cross_entropy_of_special_logits(width: int) -> None:
     z[0, 0], target[0] = -np.inf, width - 1
     z[1, width - 1], z[2, width // 2], z[3] = np.nan, np.inf, -np.inf
     z[4, 0], target[4] = -np.inf, 0
-    for built in (library("f32", False), library("f32", True)):
+    for split in (False, True):
+        built = library("cross_entropy", "f32", split)
         loss, lse = built.run(case, [z, target])
         assert np.isnan(loss)
         np.testing.assert_array_equal(np.isnan(lse), [False, True, True, True, False, False])
@@ -324,4 +340,4 @@ def test_top_k_of_special_logits(width: int) -> None:
     z[4] = -np.inf
     z[5, last] = np.inf
     for split in (False, True):
-        assert library("f32", split).run(case, [z, target]) == [3, 6]
+        assert library("metric", "f32", split).run(case, [z, target]) == [3, 6]

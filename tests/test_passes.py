@@ -24,7 +24,7 @@ from graphs import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noeira.errors import ParseError, VerifyError
+from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import Builder, ComputeGraph, Value
 from noeira.ir.text import Dump, parse_dump
 from noeira.ir.types import TensorType, lay_out
@@ -492,3 +492,18 @@ def wide(readers: int) -> Dump:
 
 def test_a_value_with_many_readers_is_near_linear_too():
     assert near_linear(lambda dump: resume(dump)(dump), wide(500), wide(1000))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('{op = "relu"}', "update: relu is no optimizer; there are adam, sgd|sgd, adam"),
+        ('{options = [["beta1", 0.9, 3]]}', "options are pairs|must be"),
+        ('{options = [["beta3", 0.9]]}', "adam has no attribute 'beta3'"),
+    ],
+)
+def test_an_update_that_is_none(options: str, message: str) -> None:
+    job = Job(Sequential[LinearReLU[4, 3], Linear[3, 2]], 2, CrossEntropy, Adam())
+    dump = job.gradients()
+    with pytest.raises(NoeiraError, match=message):
+        parse_pass(f"update{options}")(parse_pass("vjp")(dump.graph))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import noeira
+from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.nn import (
     ELU,
     MSE,
@@ -171,14 +174,47 @@ def test_the_smaller_last_batch_is_trained_too() -> None:
 
 def test_the_order_of_data_follows_from_seed_and_epoch() -> None:
     x, y = data(47)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10, seed=3)
+    program.load(x, y)
+    orders = []
+    for epoch in range(3):
+        program.steps(1)
+        orders.append(program.entries["fit"].arrays["input order"].copy())
+        expected = permutation(3, ORDER_STREAM, 47, tick=epoch)
+        np.testing.assert_array_equal(orders[-1], expected)
+        program.steps(4)
+    assert not np.array_equal(orders[0], orders[1])
 
-    def losses(seed: int) -> list[float]:
-        program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10, seed=seed)
-        program.load(x, y)
-        return [program.steps(1) for _ in range(12)]
 
-    assert losses(0) == losses(0)
-    assert losses(0) != losses(1)
+def test_evaluation_in_the_middle_of_an_epoch_changes_nothing() -> None:
+    x, y = data(47)
+
+    def losses(evaluating: bool) -> list[float]:
+        program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+        program.load(x, y, evaluation=(x[:23], y[:23]))
+        found = []
+        for _ in range(8):
+            found.append(program.steps(1))
+            if evaluating:
+                program.evaluate()
+        return found
+
+    assert losses(True) == losses(False)
+
+
+def test_a_bad_step_inside_a_native_call_of_several() -> None:
+    x, y = data(60)
+    x[45, 2] = np.nan
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+    program.load(x, y, shuffle=False)
+    program.loaded().seconds_a_step = 1e-6
+    with pytest.raises(noeira.NotFiniteError, match=r"the loss of step 5 is not finite"):
+        program.steps(6)
+    assert program.store.arrays["step"] == 4 and program.loaded().done == 4
+    x[45, 2] = 0
+    program.loaded().renew(x, y, None)
+    program.steps(14)
+    assert program.loaded().epoch == 3
 
 
 def test_forward_takes_any_number_of_rows() -> None:
@@ -306,18 +342,41 @@ def test_calls_from_threads_wait_for_each_other() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_while_a_thread_steps_does_not_hang() -> None:
+    x, y = data(100)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.0), batch=100)
+    program.step(x, y)
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            program.step(x, y)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for _ in range(5):
+            assert in_a_child(lambda: np.isfinite(program.forward(x[:7])).all())
+    finally:
+        stop.set()
+        worker.join()
+
+
+def in_a_child(check: Callable[[], Any]) -> bool:
+    """Whether the check holds in a forked process, which has 20 seconds."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if check() else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_computes_the_same() -> None:
     x, _ = data(200)
     program = noeira.compile(Wide, batch=200)
     expected = program.forward(x).tobytes()
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        same = program.forward(x).tobytes() == expected
-        os.write(write, b"1" if same else b"0")
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(read, 1) == b"1"
+    assert in_a_child(lambda: program.forward(x).tobytes() == expected)
 
 
 def test_a_named_network_is_picklable_with_its_type() -> None:
@@ -339,15 +398,15 @@ WRONG = [
     (
         lambda p, x, y: p.step(x, y.astype("f4")),
         "DtypeError",
-        "target is float32; it must be integers",
+        "y is float32; it must be integers",
     ),
     (
         lambda p, x, y: p.step(x, np.where(np.arange(10) == 7, 5, y)),
         "ShapeError",
-        "target[7] is 5; it must be from 0 to 4",
+        "y[7] is 5; it must be from 0 to 4",
     ),
     (lambda p, x, y: p.step(x, y - 9), "ShapeError", "it must be from 0 to 4"),
-    (lambda p, x, y: p.step(x, y.astype("i8") + 2**32), "ShapeError", "target[0] is 42949672"),
+    (lambda p, x, y: p.step(x, y.astype("i8") + 2**32), "ShapeError", "y[0] is 42949672"),
     (lambda p, x, y: p.step([[1.0]], y), "DtypeError", "x is a list, not an array"),
     (lambda p, x, y: p.step((x, x), y), "ShapeError", "takes 1 inputs, got 2"),
     (lambda p, x, y: p.forward(x[:0]), "ShapeError", "x has no rows"),
@@ -357,8 +416,15 @@ WRONG = [
         "ShapeError",
         "5 samples are fewer than one batch of 10",
     ),
-    (lambda p, x, y: p.load(x, y[:5]), "ShapeError", "target has 5 rows, the first input 10"),
+    (lambda p, x, y: p.load(x, y[:5]), "ShapeError", "y has 5 rows, x has 10"),
     (lambda p, x, y: p.params["9.weight"], "KeyError", "9.weight"),
+    (lambda p, x, y: p.params["step"], "KeyError", "there are 0.weight"),
+    (lambda p, x, y: p.params.__setitem__("2.bias", x), "ShapeError", "2.bias has shape (5,)"),
+    (lambda p, x, y: p.steps(-1), "ShapeError", "whole number of at least 1, not -1"),
+    (lambda p, x, y: p.steps(1.5), "ShapeError", "whole number of at least 1, not 1.5"),
+    (lambda p, x, y: setattr(p, "lr", -1), "NoeiraError", "lr must be a finite number"),
+    (lambda p, x, y: setattr(p, "lr", float("nan")), "NoeiraError", "lr must be a finite number"),
+    (lambda p, x, y: p.load(x, y, evaluation=x), "DataError", "evaluation must be a pair (x, y)"),
 ]
 
 
@@ -431,7 +497,7 @@ def test_several_inputs_are_a_tuple() -> None:
     for _ in range(50):
         program.steps(2)
     assert program.evaluate()["loss"] < first
-    with pytest.raises(noeira.ShapeError, match="takes 2 inputs, got 1"):
+    with pytest.raises(noeira.ShapeError, match=r"takes 2 inputs, got 1: write a tuple \(x0, x1\)"):
         program.step(x[:6], y[:6])
-    with pytest.raises(noeira.ShapeError, match="x1 has 11 rows, the first input 12"):
+    with pytest.raises(noeira.ShapeError, match="x1 has 11 rows, x0 has 12"):
         program.forward((x, c[:11]))

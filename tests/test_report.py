@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import noeira
-from noeira.errors import CompositionError, NoeiraError, ShapeError
+from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
 from noeira.ir.text import Dump
 from noeira.nn import (
     MSE,
@@ -163,6 +163,11 @@ def test_all_suggestions_together_save_what_they_say():
     assert int(total[1]) == counted(before).launches
     assert int(total[2]) == counted(after).launches
     assert int(total[3].replace(",", "")) == (counted(before) - counted(after)).bytes
+
+
+def test_a_vector_unit_that_there_is_not():
+    with pytest.raises(DeviceError, match="no vector unit 'sse'; there are avx512, avx2, neon, p"):
+        noeira.explain(Tiny, isa="sse")
 
 
 def test_suggesting_changes_nothing():

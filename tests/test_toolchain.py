@@ -240,7 +240,24 @@ def test_doctor_with_a_wrong_setting(
     monkeypatch.setenv("NOEIRA_THREADS", "many")
     code, text = examine(capsys)
     assert code == 1
-    assert "!!  setting       NOEIRA_THREADS=many" in text
+    assert "!!  setting       NOEIRA_THREADS=many: expected a whole number of at least 1." in text
+
+
+@has_compiler
+def test_doctor_with_a_setting_that_there_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("NOEIRA_THREAD", "2")
+    monkeypatch.setenv("NOEIRA_XYZ", "2")
+    code, text = examine(capsys)
+    assert code == 0
+    assert "--  setting       NOEIRA_THREAD is no setting; did you mean NOEIRA_THREADS?" in text
+    assert "--  setting       NOEIRA_XYZ is no setting; there are NOEIRA_THREADS," in text
+
+
+def test_doctor_names_what_there_is_only(capsys: pytest.CaptureFixture[str]):
+    _, text = examine(capsys)
+    assert not {"cuda", "viz", "matplotlib"} & set(re.findall(r"\w+", text))
 
 
 def test_doctor_with_a_useless_choice(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import noeira
+from noeira.ir.op import op
 from noeira.nn import (
     ELU,
     GELU,
@@ -30,6 +31,7 @@ from noeira.nn import (
     Softplus,
     Tanh,
 )
+from noeira.nn.core.trace import trace
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 F = torch.nn.functional
@@ -169,3 +171,16 @@ def test_infinite_and_missing_numbers_behave_as_there() -> None:
         expected = F.cross_entropy(torch.tensor(logits), torch.tensor([label])).item()
         got = identity.gradients(row[None], np.array([label]))
         assert got == pytest.approx(expected, rel=1e-6, nan_ok=True)
+
+
+def test_slopes_at_kinks_and_under_infinite_cotangents() -> None:
+    x = np.array([[-1.0, 0.0, 1.0, -0.5, 0.75, np.nan]], "f8")
+    for layer, theirs in ((ReLU, torch.relu), *ACTIVATIONS[8:9], *ACTIVATIONS[10:]):
+        slope = op(f"{trace(layer, input=(6,)).nodes[0].op.name}.d0")
+        node = trace(layer, input=(6,), dtype="f64").nodes[0]
+        for d in (1.0, np.inf, np.nan):
+            theirs_x = torch.tensor(x, requires_grad=True)
+            theirs(theirs_x).backward(torch.full((1, 6), d, dtype=torch.float64))
+            read = x if "a.x" in slope.operands else theirs(torch.tensor(x)).numpy()
+            (got,) = slope.reference(node.attrs, np.full((1, 6), d), read)
+            np.testing.assert_array_equal(got, theirs_x.grad.numpy(), err_msg=f"{layer!r} {d}")

@@ -41,14 +41,14 @@ from noeira.nn import (
 from noeira.nn.core.trace import trace
 
 
-class AddAndSum(Module):
+class AddAndTanh(Module):
     """Two inputs, two outputs."""
 
-    signature = "(A), (A) -> (A), ()"
+    signature = "(A), (A) -> (A), (A)"
 
     @classmethod
     def trace(cls, scope: Scope, a: Value, b: Value) -> tuple[Value, Value]:
-        return scope.emit("add", a, b), scope.emit("sum", b)
+        return scope.emit("add", a, b), scope.emit("tanh", b)
 
 
 class Echo(Module):
@@ -91,14 +91,14 @@ def test_a_network(golden: Any):
 
 def test_one_input_is_x_and_several_are_numbered():
     assert lines(trace(Linear[3, 2], batch=7))[0] == "input %x: f32[7, 3]"
-    graph = trace(AddAndSum, batch=2, input=((3,), (3,)), entry="both")
-    assert graph.name == "addandsum.both"
+    graph = trace(AddAndTanh, batch=2, input=((3,), (3,)), entry="both")
+    assert graph.name == "addandtanh.both"
     assert lines(graph) == [
         "input %x0: f32[2, 3]",
         "input %x1: f32[2, 3]",
-        "%add = add(%x0, %x1) : f32[2, 3]   from net: AddAndSum by trace",
-        "%sum = sum(%x1) : f32[]   from net: AddAndSum by trace",
-        "return %add, %sum",
+        "%add = add(%x0, %x1) : f32[2, 3]   from net: AddAndTanh by trace",
+        "%tanh = tanh(%x1) : f32[2, 3]   from net: AddAndTanh by trace",
+        "return %add, %tanh",
     ]
 
 
@@ -118,20 +118,20 @@ def test_outputs_have_memory_of_their_own():
 class Latest(Module):
     """Gives what it also keeps."""
 
-    last = State("3")
+    last = State("1", "3")
     signature = "(3) -> (3)"
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        y = scope.emit("column_sum", x)
+        y = scope.emit("relu", x)
         scope.builder.update(scope.param("last"), y)
         return y
 
 
 def test_an_output_that_updates_a_state_is_copied():
     assert lines(trace(Latest))[-3:] == [
-        "%output = copy(%column_sum) : f32[3]   from net: output by trace",
-        "update %last = %column_sum",
+        "%output = copy(%relu) : f32[1, 3]   from net: output by trace",
+        "update %last = %relu",
         "return %output",
     ]
 
@@ -193,16 +193,16 @@ def test_states_and_phases():
             "Linear[3, 4] takes (*, 3), not (7, 4)",
         ),
         (
-            {"net": AddAndSum},
+            {"net": AddAndTanh},
             CompositionError,
             "A of (A) can be anything; give the shape of a sample",
         ),
         (
-            {"net": AddAndSum, "input": (3,)},
+            {"net": AddAndTanh, "input": (3,)},
             CompositionError,
             "takes 2 inputs, but input gives 1 shapes",
         ),
-        ({"net": AddAndSum, "input": ((3,), (4,))}, ShapeError, "takes (A), (A), not (3,), (4,)"),
+        ({"net": AddAndTanh, "input": ((3,), (4,))}, ShapeError, "takes (A), (A), not (3,), (4,)"),
         (
             {"net": Linear[3, 4], "input": ((3,), (3,))},
             CompositionError,
@@ -214,7 +214,7 @@ def test_states_and_phases():
             "an axis has at least one element",
         ),
         (
-            {"net": AddAndSum, "input": ((3,), (3,)), "loss": MSE},
+            {"net": AddAndTanh, "input": ((3,), (3,)), "loss": MSE},
             CompositionError,
             "gives 2 outputs; a loss takes one",
         ),
@@ -324,3 +324,15 @@ def test_a_network_without_parameters_runs_forward_only() -> None:
         noeira.compile(ReLU, loss=MSE, optimizer=Adam(), input=(3,))
     program = noeira.compile(ReLU, loss=MSE, input=(3,))
     assert list(program.prepare().entries) == ["forward"]
+
+
+def test_a_module_may_not_call_a_result_like_a_value_of_every_program() -> None:
+    class Ok(Module):
+        signature = "(*) -> (*)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            return scope.emit("relu", x, hint="ok")
+
+    with pytest.raises(CompositionError, match="Ok at 1 calls a result ok, which is a value of"):
+        trace(Sequential[Linear[3, 2], Ok])

@@ -80,13 +80,35 @@ def test_metrics_of_ones_own() -> None:
     random = np.random.default_rng(0)
     x, y = random.standard_normal((50, 3)).astype("f4"), random.integers(0, 7, 50)
     program = noeira.compile(
-        Linear[3, 7], loss=CrossEntropy, optimizer=Adam(), batch=10, metrics=[TopK[3]]
+        Linear[3, 7], loss=CrossEntropy, optimizer=Adam(), batch=10, metrics=[TopK[3], Accuracy]
     )
     program.load(x, y, evaluation=(x, y))
+    found = program.evaluate()
     z = program.forward(x)
     top = np.argsort(-z, 1)[:, :3]
-    assert program.evaluate()["accuracy"] == pytest.approx((top == y[:, None]).any(1).mean())
-    assert Accuracy.role == "metric"
+    assert list(found) == ["loss", "topk[3]", "accuracy"]
+    assert found["topk[3]"] == pytest.approx((top == y[:, None]).any(1).mean())
+    assert found["accuracy"] == pytest.approx((top[:, 0] == y).mean())
+    trainer = noeira.Trainer(Linear[3, 7], batch=10, metrics=[TopK[3]])
+    epoch = trainer.fit((x, y), (x, y), epochs=1, progress=False).epochs[0]
+    assert list(epoch.metrics) == ["topk[3]"] and epoch.accuracy is None
+
+
+def test_ctrl_c_in_a_long_evaluation_stops_within_a_second() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((1_000_000, 3)).astype("f4"), random.integers(0, 3, 1_000_000)
+    trainer = noeira.Trainer(Linear[3, 3], batch=1)
+    trainer.fit((x[:10], y[:10]), epochs=1, progress=False)
+    sent = []
+
+    def interrupt() -> None:
+        time.sleep(0.5)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    result = trainer.fit((x[:10], y[:10]), (x, y), epochs=1000, progress=False)
+    assert result.interrupted and time.perf_counter() - sent[0] < 1.0
 
 
 def test_ctrl_c_stops_within_a_second_and_keeps_what_was_learned(subset: MNIST) -> None:
@@ -132,7 +154,7 @@ def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
         ),
         (lambda t, x, y: t.fit((x[:, :9], y)), "takes (*, 784), not (9,)"),
         (lambda t, x, y: t.fit((x.astype("f8"), y)), "x.astype(np.float32)"),
-        (lambda t, x, y: t.fit((x, y[:5])), "target has 5 rows, the first input 40"),
+        (lambda t, x, y: t.fit((x, y[:5])), "y has 5 rows, x has 40"),
         (lambda t, x, y: t.fit((x[:7], y[:7])), "7 samples are fewer than one batch of 20"),
         (lambda t, x, y: t.fit((x, y + 9)), "it must be from 0 to 9"),
         (lambda t, x, y: t.program, "the trainer has no program yet"),
@@ -172,6 +194,15 @@ def test_other_data_begin_at_their_beginning() -> None:
     program.load(x[:20], y[:20], shuffle=False)
     expected = [program.gradients(x[i : i + 10], y[i : i + 10]) for i in (0, 10, 0)]
     assert [program.steps(1) for _ in range(3)] == pytest.approx(expected, rel=1e-6)
+
+
+def test_labels_changed_in_place_count() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((40, 784)).astype("f4"), np.zeros(40, "i8")
+    trainer = noeira.Trainer(Net, batch=20, optimizer=SGD(lr=0.0))
+    first = trainer.fit((x, y), epochs=1, progress=False).loss
+    y[...] = 1
+    assert trainer.fit((x, y), epochs=1, progress=False).loss != first
 
 
 def test_fit_takes_other_data(subset: MNIST) -> None:

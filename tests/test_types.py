@@ -50,7 +50,7 @@ from noeira.nn import (
     size,
 )
 from noeira.nn.loss import loss_type
-from noeira.nn.metrics import metric_type
+from noeira.nn.metrics import metric_type, metric_types
 
 TYPES = [
     Linear[3, 4],
@@ -253,6 +253,46 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
             lambda: Linear(3, 4),  # type: ignore[call-arg]
             "type parameters go in brackets: write Linear[3, 4](), not Linear(3, 4)",
         ),
+        (
+            lambda: Linear(3),  # type: ignore[call-arg]
+            f"type parameters go in brackets: Linear[3]: OUT is missing; {LINEAR}",
+        ),
+        (
+            lambda: Linear(3, 4, bias=False),  # type: ignore[call-arg]
+            "type parameters go in .of(…): write Linear.of(3, 4, bias=False)(), "
+            "not Linear(3, 4, bias=False)",
+        ),
+        (
+            lambda: CrossEntropy(smoothing=0.1),  # type: ignore[call-arg]
+            "type parameters go in .of(…): write CrossEntropy.of(smoothing=0.1), "
+            "not CrossEntropy(smoothing=0.1)",
+        ),
+        (
+            lambda: CrossEntropy(smoothing=2),  # type: ignore[call-arg]
+            "type parameters go in .of(…): CrossEntropy.of(smoothing=2): "
+            "smoothing must be a number from 0 to 1, not 2.0",
+        ),
+        (
+            lambda: TopK(5),  # type: ignore[call-arg]
+            "type parameters go in brackets: write TopK[5], not TopK(5)",
+        ),
+        (
+            lambda: TopK(0),  # type: ignore[call-arg]
+            "type parameters go in brackets: TopK[0]: K must be a positive whole number, not 0",
+        ),
+        (
+            lambda: Accuracy(1),  # type: ignore[call-arg]
+            "Accuracy takes no parameters: write Accuracy",
+        ),
+        (
+            lambda: ReLU(np.ones(3)),  # type: ignore[call-arg]
+            "ReLU() makes an instance and takes init, seed, dtype, by name; "
+            "to run a network on arrays write noeira.compile(ReLU).forward(x)",
+        ),
+        (
+            lambda: MLP(sed=1),  # type: ignore[call-arg]
+            "MLP() takes init, seed, dtype, not sed",
+        ),
         (lambda: Linear.parameters(), f"Linear needs its parameters: {LINEAR}"),
         (
             lambda: LinearReLU.gives((3,)),
@@ -363,6 +403,20 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
             lambda: metric_type(CrossEntropy),
             "metric must be a metric type such as Accuracy; CrossEntropy is none; "
             "there are Accuracy, TopK",
+        ),
+        (
+            lambda: metric_types("accuracy"),
+            "metrics is a list of metric types such as [Accuracy], not the text 'accuracy'",
+        ),
+        (
+            lambda: metric_types(3),
+            "metrics is a list of metric types such as [Accuracy], not 3",
+        ),
+        (lambda: metric_types(TopK[2]), "metrics is a list: write [TopK[2]]"),
+        (lambda: metric_types(Accuracy()), "metrics is a list: write [Accuracy]"),
+        (
+            lambda: metric_types(["accuracy"]),
+            "metric: write the type, such as Accuracy, not the text 'accuracy'",
         ),
         (lambda: metric_type(TopK), "metric: TopK needs its parameters: write TopK[K]"),
     ],
@@ -617,6 +671,68 @@ def test_slots_of_every_kind():
         lambda: Pooled[3, -1, 0.25, True, ReLU],
         "Pooled[3, -1, 0.25, True, ReLU]: padding must be a whole number of at least 0, not -1",
     )
+
+
+def test_a_number_above_a_bound():
+    class Bounded(Module):
+        EPS = number(1e-5, above=0.0)
+        KEEP = number(0.5, above=0.0, high=1.0)
+        SCALE = number(1.0, high=2.0)
+        signature = "(*) -> (*)"
+
+    assert (Bounded[1e-9].EPS, Bounded.of(keep=1).KEEP) == (1e-9, 1.0)
+    says(
+        lambda: Bounded.of(eps=0),
+        "Bounded.of(eps=0): eps must be a number greater than 0, not 0.0",
+    )
+    says(
+        lambda: Bounded.of(keep=1.5),
+        "Bounded.of(keep=1.5): keep must be a number greater than 0 and at most 1, not 1.5",
+    )
+    says(
+        lambda: Bounded.of(scale=3),
+        "Bounded.of(scale=3): scale must be a number of at most 2, not 3.0",
+    )
+    says(
+        lambda: number(low=0.0, above=0.0),
+        "number: low=0 allows 0, above=0 does not allow 0; give one of the two",
+    )
+
+
+def test_metrics_in_a_list():
+    assert metric_types([Accuracy, TopK[2]()]) == (Accuracy, TopK[2])
+    assert metric_types(m for m in (TopK[5],)) == (TopK[5],)
+    assert metric_types(()) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Relu", "; did you mean ReLU?"),
+        ("linear", "; did you mean Linear?"),
+        ("MSELoss", "; did you mean MSE?"),
+        ("LayerNorm", " yet; a layer of your own is a class, see help(noeira.nn.Module)"),
+        ("Conv2D", " yet; a layer of your own is a class, see help(noeira.nn.Module)"),
+        ("MultiHeadAttention", " yet; a layer of your own is a class, see help(noeira.nn.Module)"),
+        ("Quux", "; print(noeira.nn.__all__) shows what there is"),
+    ],
+)
+def test_names_that_there_are_not(name: str, advice: str):
+    message = f"there is no {name} in noeira.nn{advice}"
+    with pytest.raises(ImportError) as imported:
+        exec(f"from noeira.nn import {name}")
+    with pytest.raises(AttributeError) as found:
+        getattr(noeira.nn, name)
+    assert str(imported.value) == str(found.value) == message
+    assert not hasattr(noeira.nn, name)
+
+
+def test_submodules_are_imported_as_ever():
+    code = "from noeira.nn import training, datasets; print(training.__name__, datasets.__name__)"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed.split() == ["noeira.nn.training", "noeira.nn.datasets"]
 
 
 def test_own_layers_are_types_like_any_other():

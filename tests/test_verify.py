@@ -102,6 +102,7 @@ HEAD = {
         GRAPH, inputs=(Input(Value("x", TensorType("f31", ()))),)
     ),
     "%x: f32[2, 0] has an empty axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, 0))),)),
+    "%x: f32[2, -4] has a negative axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, -4))),)),
     "%x is f32[2, 4]: only i32 and i64 inputs have a limit": replace(GRAPH, inputs=(Input(X, 3),)),
     "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
     "a group is declared twice": replace(GRAPH, groups=GRAPH.groups * 2),
@@ -191,6 +192,78 @@ def test_the_whole_message(golden: Callable[..., None]):
     nodes[4] = replace(nodes[4], inputs=(Value("v9", f32(3)),))
     graph = ComputeGraph("chain", (), (Input(names[0]),), (), (), tuple(nodes), (), (names[-1],))
     golden(message(graph))
+
+
+def classifier(limit: int | None, resident: bool = False, order: int | None = 9) -> ComputeGraph:
+    """Cross-entropy of two rows of three classes, perhaps taken from nine; every index op."""
+    builder = Builder("classifier")
+    z, scalar, rows = (
+        builder.input(n, f32(*s)) for n, s in (("z", (2, 3)), ("d", ()), ("r", (2,)))
+    )
+    if resident:
+        data = builder.input("data.target", TensorType("i32", (3, 3)), limit)
+        flat = builder.emit("reshape", data, shape=(9,))
+        numbers = builder.input("order", TensorType("i32", (9,)), order)
+        cursor = builder.state("cursor", TensorType("i64", ()))
+        target = builder.emit("take", flat, numbers, cursor, rows=2, hint="target")
+    else:
+        target = builder.input("target", TensorType("i32", (2,)), limit)
+    builder.emit("cross_entropy", z, target)
+    builder.emit("cross_entropy_grad", z, target, rows, scalar)
+    builder.emit("cross_entropy_grad_grad", z, z, target, rows, scalar)
+    builder.emit("top_k", z, target)
+    return builder.done([])
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_an_index_stays_below_what_it_reads(resident: bool):
+    verify(classifier(3, resident))
+    verify(classifier(2, resident))
+    fine = classifier(3, resident)
+    beyond = "%target may be up to 1999999999, but {} reads 3 classes (after vjp)"
+    for node in fine.nodes:
+        if node.op.name in ("take", "reshape"):
+            continue
+        before = [n for n in fine.nodes if n.op.name in ("take", "reshape")]
+        (first, *_) = message(
+            replace(classifier(2_000_000_000, resident), nodes=(*before, node), outputs=())
+        ).split("\n")
+        assert first == beyond.format(node.op.name)
+
+
+def test_an_index_has_a_limit():
+    said = "%target has no limit, but cross_entropy reads 3 classes: write %target: i32[2] < 3"
+    assert message(classifier(None)).startswith(said)
+    said = "nothing limits %target, but cross_entropy reads 3 classes"
+    assert message(classifier(None, resident=True)).startswith(said)
+    said = "%order may be up to 9, but take reads 9 samples"
+    assert message(classifier(3, resident=True, order=10)).startswith(said)
+    said = "%order has no limit, but take reads 9 samples: write %order: i32[9] < 9"
+    assert message(classifier(3, resident=True, order=None)).startswith(said)
+
+
+@pytest.mark.parametrize(("number", "fine"), [(2.0, True), (3.0, False), (-1.0, False)])
+def test_a_constant_index(number: float, fine: bool):
+    builder = Builder("one")
+    target = builder.emit("constant", value=number, dtype="i32")
+    builder.emit("cross_entropy", builder.input("z", f32(3)), target)
+    if fine:
+        verify(builder.done([]))
+    else:
+        assert "but cross_entropy reads 3 classes" in message(builder.done([]))
+
+
+def test_indices_side_by_side_keep_the_larger_limit():
+    builder = Builder("joined")
+    parts = [builder.input(f"i{n}", TensorType("i32", (n,)), n + 1) for n in (1, 2)]
+    target = builder.emit("concat", *parts)
+    wide = builder.emit("pad_columns", target, start=1, width=5)
+    builder.emit(
+        "cross_entropy", builder.input("z", f32(2, 3)), builder.emit("columns", wide, width=2)
+    )
+    verify(builder.done([]))
+    builder.emit("cross_entropy", builder.input("u", f32(3, 2)), target, hint="u.loss")
+    assert message(builder.done([])).startswith("%concat may be up to 2, but cross_entropy reads 2")
 
 
 def test_the_group_of_a_stamp():

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from noeira.codegen.loops import Grid
 from noeira.codegen.target import ISA
-from noeira.codegen.view import Kernel, Load, Operand
+from noeira.codegen.view import Kernel, Operand
 from noeira.ir.types import DTYPE_BYTES
 
 CTYPES = {"f32": "float", "f64": "double"}
@@ -135,17 +136,12 @@ class Gemm:
         used = {load.source for load in tail.loads} | {store.target for store in tail.stores}
         return tuple(operand for operand in kernel.inputs + kernel.outputs if operand.id in used)
 
-    def tail_place(self, kernel: Kernel, load: Load) -> str:
-        """C text for the address of a tail's load at C[row, column], which is element `index`.
-
-        A `row` operand has the shape [n], or [rows, n] and serves each run of that many rows of C.
-        """
-        if load.access == "full":
-            return f"{load.source} + index"
-        operand = next(operand for operand in kernel.inputs if operand.id == load.source)
-        rows = operand.size // self.n
-        start = "" if rows == 1 else f"row % {rows} * {self.n} + "
-        return f"{load.source} + {start}column"
+    def tail_grid(self, kernel: Kernel) -> Grid:
+        """C as the elements that the kernel's tail runs over."""
+        choice = kernel.choice
+        size = DTYPE_BYTES[choice.dtype]
+        shape = (self.m, self.n)
+        return Grid(choice.dtype, choice.ctype, size, choice.lanes, *shape, kernel.inputs)
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noeira.codegen.c import CTarget, gemm_cut, gemm_of, rows_and_columns
-from noeira.codegen.environment import TEMPLATES, environment
+from noeira.codegen.environment import TEMPLATES, rendered
 from noeira.codegen.layout import laid_out
 from noeira.codegen.loops import Function, Grid, Staged
 from noeira.codegen.lower import Body, Lowered, body_of, needed
-from noeira.codegen.prelude import identifiers
 from noeira.codegen.view import Elementwise, Kernel, Operand
 from noeira.errors import VerifyError
 from noeira.ir.op import Op
 from noeira.ir.plan import Call
-from noeira.ir.scalar import c_literal, var
+from noeira.ir.scalar import var
 from noeira.ir.types import DTYPE_BYTES
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 
 def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
@@ -32,7 +28,7 @@ def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
     """
     body = body_of(call.node)
     view = kernel_view(call, body, target, symbol)
-    return laid_out(kernel_template(body).render(k=view))
+    return laid_out(template_text(body, view))
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:
@@ -129,23 +125,19 @@ def tail_code(body: Body) -> Elementwise:
     return lowered.code()
 
 
-def kernel_template(body: Body) -> Template:
-    """The C template of a body: noeira's own, or one beside the file of an op that is not.
+def template_text(body: Body, view: Kernel) -> str:
+    """What the C template of a body makes of a kernel: noeira's own, or one beside the file of an
+    op that is not.
 
-    Raises VerifyError that says which file is missing. Kernels also have the filters `identifiers`
-    and `literal`.
+    Raises VerifyError that says which file is missing, or which of its lines is wrong.
     """
     from jinja2 import TemplateNotFound
 
     folder = own_folder(body.anchor.op) if body.anchor else None
-    found = environment(folder)
-    found.filters |= {"identifiers": identifiers, "literal": c_literal}
     name = f"{body.template}.c.j2"
     try:
-        return found.get_template(name)
-    except TemplateNotFound as missing:
-        if missing.name != name:
-            raise
+        return rendered(folder, name, k=view)
+    except TemplateNotFound:
         assert body.anchor is not None
         raise VerifyError(
             f"{body.anchor.op.name} has no kernel in C: write {(folder or TEMPLATES) / name}"

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import cast
 
+from noeira.codegen.expressions import Lowering
 from noeira.codegen.view import Constant, Elementwise, Load, Store
 from noeira.errors import VerifyError
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
-from noeira.ir.scalar import Expr, Lowering
+from noeira.ir.scalar import Expr
 
 
 @dataclass(frozen=True)

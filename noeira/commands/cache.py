@@ -8,6 +8,8 @@ import json
 
 from noeira.runtime.cache import Cache, Stats
 
+NOTES = "(facts for a quick start: what the compiler can do, which build a network led to)"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the actions `show` and `clear`."""
@@ -45,7 +47,7 @@ def as_text(stats: Stats) -> str:
         "programs": f"{stats.entries}, {size}",
         "failed builds": str(stats.failed),
         "edited sources": str(stats.edits),
-        "notes": str(stats.notes),
+        "notes": f"{stats.notes}   {NOTES}",
     }
     return "\n".join(f"{name:16}{text}" for name, text in rows.items())
 

@@ -20,9 +20,7 @@ from noeira.runtime.cache import Cache
 
 NEEDED = ("numpy", "jinja2", "networkx", "filelock", "platformdirs", "rich")
 OPTIONAL = {
-    "pycuda": "target cuda: pip install 'noeira[cuda]'",
     "pooch": "downloading data sets: pip install 'noeira[data]'",
-    "matplotlib": "plots: pip install 'noeira[viz]'",
     "ziglang": "a C compiler without root: pip install ziglang",
 }
 CHECK_TEXT = """\
@@ -107,12 +105,16 @@ def installed(name: str) -> str | None:
 
 
 def wrong_settings() -> Iterator[Finding]:
-    """The NOEIRA_* variables that cannot be read."""
+    """The settings that cannot be read, and NOEIRA_* variables that are none."""
     for setting in config.SETTINGS:
         try:
             setting.read()
         except NoeiraError as error:
             yield Finding("broken", "setting", str(error))
+    for name, near in config.unknown_settings():
+        known = ", ".join(setting.name for setting in config.SETTINGS)
+        hint = f"did you mean {near}?" if near else f"there are {known}"
+        yield Finding("missing", "setting", f"{name} is no setting; {hint}")
 
 
 def compilers() -> Iterator[Finding]:

@@ -50,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if args.all is not None:
         if args.format != "text":
             raise UsageError("--all writes texts; --format goes with --stage or --after")
+        if args.all.exists() and not args.all.is_dir():
+            raise UsageError(f"{args.all} is a file; --all takes a folder")
         return write_all(stages, args.all, args.isa)
     if args.after is None and args.stage in ("plan", "c"):
         print(late_stage(stages, args.stage, args.format), end="")

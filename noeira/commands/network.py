@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from noeira.codegen.target import ISAS
-from noeira.commands.usage import UsageError, named, positive, reading, sample_shapes
+from noeira.commands.usage import UsageError, in_any_case, named, positive, reading, sample_shapes
 from noeira.errors import CompositionError, NoeiraError
 from noeira.nn import (
     MSE,
@@ -80,7 +80,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="OPT",
         help=f"{', '.join(OPTIMIZERS)} or none (default: adam); options: adam:lr=0.001,beta1=0.9",
     )
-    add("--dtype", choices=("f32", "f64"), default="f32", help="of parameters (default: f32)")
+    add(
+        "--dtype",
+        type=str.lower,
+        choices=("f32", "f64"),
+        default="f32",
+        help="of parameters (default: f32)",
+    )
     add(
         "--init",
         type=reading(initial, "an initialiser"),
@@ -90,12 +96,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "parameters: Normal[0.0,0.02]",
     )
     add("--entry", default="", help="step, gradients or forward (default: the last there is)")
-    add("--isa", choices=tuple(ISAS), help="vector unit that C is for (default: this machine's)")
+    add(
+        "--isa",
+        type=str.lower,
+        choices=tuple(ISAS),
+        help="vector unit that C is for (default: this machine's)",
+    )
 
 
 def loss(text: str) -> Any:
     """A loss type, or None."""
-    if text == "none":
+    if text.lower() == "none":
         return None
     kind, options = named(text, LOSSES)
     return kind.of(**options) if options else kind
@@ -103,7 +114,7 @@ def loss(text: str) -> Any:
 
 def optimizer(text: str) -> Any:
     """An optimizer, or None. Raises UsageError that lists the options there are."""
-    if text == "none":
+    if text.lower() == "none":
         return None
     kind, options = named(text, OPTIMIZERS)
     known = [field.name for field in fields(kind)]
@@ -116,9 +127,7 @@ def optimizer(text: str) -> Any:
 def initial(text: str) -> Any:
     """An initialiser: `Kaiming`, `Normal[0.0, 0.02]`."""
     name, bracket, inside = text.partition("[")
-    if name not in INITIALIZERS:
-        raise UsageError(f"there are {', '.join(INITIALIZERS)}")
-    kind: Any = INITIALIZERS[name]
+    kind: Any = INITIALIZERS[in_any_case(name, INITIALIZERS)]
     if not bracket:
         return initializer(kind)
     return kind[tuple(float(part) for part in inside.rstrip("]").split(","))]
@@ -162,13 +171,21 @@ def load_network(text: str) -> type[Module]:
 
 def without_name(place: str) -> str:
     """What to write where only a file or module was named."""
-    try:
-        known = networks(load_module(place.rstrip(":")))
-    except NoeiraError:
-        known = []
+    module, _, last = place.rpartition(".")
+    if last in own_networks(module):
+        return f"write a colon before the network's name, {module}:{last}"
+    known = own_networks(place.rstrip(":"))
     example = known[0] if known else "Name"
     others = f" (there are {', '.join(known)})" if len(known) > 1 else ""
     return f"write the network's name after a colon, {place.rstrip(':')}:{example}{others}"
+
+
+def own_networks(place: str) -> list[str]:
+    """The names of the networks of a file or module; none if it is no such thing."""
+    try:
+        return networks(load_module(place)) if place else []
+    except NoeiraError:
+        return []
 
 
 def instead(module: ModuleType) -> str:

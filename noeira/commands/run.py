@@ -19,7 +19,7 @@ from noeira.commands.files import (
     read_text,
 )
 from noeira.commands.network import add_options, load_module, stages_from
-from noeira.commands.usage import UsageError
+from noeira.commands.usage import UsageError, reading
 from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
 from noeira.compiler import lower, render_plans, run_passes
 from noeira.errors import NoeiraError
@@ -40,7 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", help="x.nir, x.plan, x.c, x.so as dumped, or a network path.py:Name"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="weights and inputs are drawn from it (default: 0)"
+        "--seed",
+        type=reading(int, "a whole number"),
+        default=0,
+        help="weights and inputs are drawn from it (default: 0)",
     )
     parser.add_argument("--weights", metavar="W.npz", help="parameters and states by name")
     parser.add_argument("--inputs", metavar="I.npz", help="inputs by name: x, target")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from noeira.errors import NoeiraError
@@ -25,7 +25,7 @@ def reading(action: Callable[[str], T], what: str) -> Callable[[str], T]:
         except NoeiraError as error:
             raise argparse.ArgumentTypeError(f"{text}: {error}") from None
         except (TypeError, ValueError):
-            raise argparse.ArgumentTypeError(f"{text!r} is not {what}") from None
+            raise argparse.ArgumentTypeError(f"must be {what}, not {text!r}") from None
 
     return read
 
@@ -45,20 +45,27 @@ def sample_shapes(text: str) -> tuple[Any, ...]:
 
 
 def named(text: str, known: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """`adam:lr=0.001,beta1=0.8` as what `adam` stands for and its options.
+    """`adam:lr=0.001,beta1=0.8` as what `adam` stands for and its options; names in any case.
 
     Raises UsageError that lists the names there are, ValueError for options of another form.
     """
     name, _, options = text.partition(":")
-    if name not in known:
-        raise UsageError(f"there are {', '.join(known)}")
+    chosen = in_any_case(name, known)
     found: dict[str, Any] = {}
     for option in options.split(",") if options else []:
         key, equals, value = option.partition("=")
         if not equals:
             raise UsageError(f"options are written {name}:key=value,key=value")
         found[key.strip()] = number(value)
-    return known[name], found
+    return known[chosen], found
+
+
+def in_any_case(name: str, known: Iterable[str]) -> str:
+    """The known name that is written so but for its case. Raises UsageError that lists them."""
+    names = {text.lower(): text for text in known}
+    if name.lower() not in names:
+        raise UsageError(f"there are {', '.join(known)}")
+    return names[name.lower()]
 
 
 def number(text: str) -> Any:

@@ -4,11 +4,12 @@ checked.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from noeira.errors import ParseError
+from noeira.errors import VerifyError
 from noeira.ir.lexer import literal
 from noeira.ir.types import Range
 
@@ -29,46 +30,75 @@ class Unfit(Exception):
 
 @cache
 def declared(cls: type) -> dict[str, Any]:
-    """The type of each field of a dataclass."""
+    """The type of each field of a dataclass. Raises VerifyError for one that no text can say."""
     hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
+    kinds = {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
+    for name, kind in kinds.items():
+        if not known(kind):
+            raise VerifyError(
+                f"{cls.__name__}: {name} is declared as {kind}; "
+                "attributes are int, float, bool, str, Range, or tuples of these"
+            )
+    return kinds
 
 
-def filled(owner: str, cls: type[T], values: dict[str, Any]) -> T:
-    """An instance of a dataclass. Raises ParseError for a field it has not, or a value of another
-    type.
+def known(kind: Any) -> bool:
+    """Whether values of a type can be written in a text."""
+    if get_origin(kind) is tuple:
+        return all(part is Ellipsis or known(part) for part in get_args(kind))
+    return kind is Any or kind in WORDS
+
+
+@cache
+def required(cls: type) -> tuple[str, ...]:
+    """The fields of a dataclass that have no default."""
+    return tuple(
+        field.name
+        for field in fields(cls)  # type: ignore[arg-type]
+        if field.default is MISSING and field.default_factory is MISSING
+    )
+
+
+def filled(owner: str, cls: type[T], values: Mapping[str, Any]) -> T:
+    """An instance of a dataclass. Raises VerifyError for a field it has not, a value of another
+    type, or one that is missing.
     """
     kinds = declared(cls)
     fitting: dict[str, Any] = {}
     for name, value in values.items():
         if name not in kinds:
             known = f"it has {', '.join(kinds)}" if kinds else "it has none"
-            raise ParseError(f"{owner} has no attribute {name!r}; {known}")
+            raise VerifyError(f"{owner} has no attribute {name!r}; {known}")
         try:
             fitting[name] = fit(value, kinds[name])
         except Unfit as wanted:
-            raise ParseError(f"{owner}: {name} must be {wanted}, not {literal(value)}") from None
+            raise VerifyError(f"{owner}: {name} must be {wanted}, not {literal(value)}") from None
+    for name in required(cls):
+        if name not in fitting:
+            raise VerifyError(f"{owner} needs the attribute {name!r}")
     return cls(**fitting)
 
 
 def fit(value: Any, kind: Any) -> Any:
-    """The value as the declared type, whole numbers as floats where a float is wanted. Raises
-    Unfit.
+    """The value as the declared type: whole numbers as floats where a float is wanted, scalars of
+    NumPy as Python's, lists as tuples. Raises Unfit.
     """
-    if kind is Any:
+    if kind is Any or type(value) is kind:
         return value
-    if kind is float and type(value) is int:
-        return float(value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
     if get_origin(kind) is tuple:
         return fit_list(value, get_args(kind))
+    if kind is float and type(value) is int:
+        return float(value)
     if type(value) is not kind:
-        raise Unfit(WORDS.get(kind, str(kind)))
+        raise Unfit(WORDS[kind])
     return value
 
 
 def fit_list(value: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
     """A list, each item as declared. Raises Unfit."""
-    if not isinstance(value, tuple):
+    if not isinstance(value, tuple | list):
         raise Unfit("a list in brackets")
     if kinds[-1] is Ellipsis:
         kinds = (kinds[0],) * len(value)

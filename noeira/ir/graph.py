@@ -336,12 +336,14 @@ class Builder:
     ) -> Any:
         """Emit one node of the op called `name`; gives its output, or the tuple of its outputs.
 
-        Raises ShapeError or DtypeError if the operands do not go together.
+        Raises ShapeError or DtypeError if the operands do not go together, VerifyError if there is
+        no such op or an attribute is not as the op declares it.
         """
-        from noeira.ir.op import attributes, op
+        from noeira.ir.attributes import filled
+        from noeira.ir.op import op
 
         rule = op(name)
-        packed = attributes(rule, attrs)
+        packed = filled(rule.name, rule.Attrs, attrs)
         types = rule.types(packed, [v.type for v in inputs])
         hints = hint if isinstance(hint, tuple) else (hint or name,) * len(types)
         outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))

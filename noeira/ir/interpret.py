@@ -5,9 +5,12 @@ bad node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from noeira.errors import VerifyError
+from noeira.ir.arrays import dtype_name
 from noeira.ir.graph import ComputeGraph, Node
+from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +24,7 @@ def interpret(
     """Every value of the graph by name, bodies included.
 
     `given` holds inputs and states (flat ones flat). `watch` sees each plain node with its results.
+    Raises VerifyError if a reference gives something else than the shape rule says.
     """
     import numpy as np
 
@@ -37,6 +41,7 @@ def interpret(
         for part in (part for node in graph.nodes for part in node.parts):
             try:
                 results = part.op.reference(part.attrs, *[values[v.name] for v in part.inputs])
+                check_results(part, results)
             except Exception as error:
                 error.add_note(f"while running {part}")
                 raise
@@ -44,3 +49,21 @@ def interpret(
             if watch:
                 watch(part, results)
     return values
+
+
+def check_results(node: Node, results: Any) -> None:
+    """Raises VerifyError if a reference does not give what the shape rule says."""
+    import numpy as np
+
+    if not isinstance(results, tuple) or len(results) != len(node.outputs):
+        count = len(node.outputs)
+        shown = f"{len(results)}" if isinstance(results, tuple) else f"a {type(results).__name__}"
+        raise VerifyError(
+            f"reference of {node.op.name} must give a tuple of {count} arrays, not {shown}"
+        )
+    for value, result in zip(node.outputs, results, strict=True):
+        array = np.asarray(result)
+        if array.shape != value.type.shape or dtype_name(array.dtype) != value.type.dtype:
+            got = TensorType(dtype_name(array.dtype), array.shape)
+            said = TensorType(value.type.dtype, value.type.shape)
+            raise VerifyError(f"{node.op.name}: infer says {said}, but reference gave {got}")

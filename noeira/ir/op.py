@@ -8,7 +8,7 @@ import difflib
 import importlib
 import inspect
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +17,7 @@ from noeira.ir.graph import Attrs, Builder, Node, Value
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -64,6 +64,19 @@ class BadSample:
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class IndexLimit:
+    """What the elements of an index operand must stay below, and what they number: `10`,
+    `"classes"`.
+    """
+
+    limit: int
+    unit: str
+
+
+KINDS = ("map", "contraction", "column", "row", "opaque", "view")
+
+
 class Op:
     """One operation. Subclasses with a `name` are found by it; there is nothing to register.
 
@@ -85,6 +98,7 @@ class Op:
 
     def __init_subclass__(cls) -> None:
         if "name" in cls.__dict__:
+            check_definition(cls)
             if not cls.template:
                 cls.template = cls.name
             taken = OPS.get(cls.name)
@@ -127,7 +141,11 @@ class Op:
             raise ShapeError(
                 f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands"
             )
-        return self.infer(attrs, *operands)
+        found = self.infer(attrs, *operands)
+        if not isinstance(found, tuple) or not all(isinstance(t, TensorType) for t in found):
+            shown = ", ".join(map(str, found)) if isinstance(found, tuple) else found
+            raise VerifyError(f"infer of {self.name} must give a tuple of types, not {shown}")
+        return found
 
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
         """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go
@@ -158,6 +176,19 @@ class Op:
 
     def slope_op(self, index: int) -> Op | None:
         """The op `name.dI`, the slope in operand I; None for what is not element-wise."""
+        return None
+
+    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+        """The operands whose elements number rows or classes to read, by position, with what they
+        must stay below. `verify` refuses a graph that does not promise it.
+        """
+        return {}
+
+    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+        """What the elements of a whole-number result stay below, given the same of each operand.
+
+        None where nothing is known.
+        """
         return None
 
     def cost(
@@ -196,13 +227,23 @@ def place(cls: type) -> tuple[str, str]:
     return getattr(module, "__file__", None) or cls.__module__, cls.__qualname__
 
 
-def attributes(op: Op, given: Mapping[str, Any]) -> Attrs:
-    """The attributes of a node. Raises VerifyError that names one that the op does not have."""
-    names = [f.name for f in fields(op.Attrs)]
-    if unknown := [name for name in given if name not in names]:
-        known = f"it has {', '.join(names)}" if names else "it has none"
-        raise VerifyError(f"{op.name} has no attribute {unknown[0]!r}; {known}")
-    return op.Attrs(**given)
+def check_definition(cls: type[Op]) -> None:
+    """Raises VerifyError for what is wrong with the class of an op, before it is ever used."""
+    name, kind = cls.name, cls.kind
+    if not (isinstance(name, str) and name.isascii() and name.isidentifier()):
+        raise VerifyError(
+            f"{cls.__name__}: the name of an op is a word of letters, digits and _, not {name!r}"
+        )
+    if kind not in KINDS:
+        raise VerifyError(f"{name}: there is no kind {kind!r}; there are {', '.join(KINDS)}")
+    if kind == "map" and not hasattr(cls, "expression"):
+        raise VerifyError(f"{name}: an op of kind 'map' derives from Elementwise")
+    for method in ("infer", "reference", "expression", "slope"):
+        code = getattr(getattr(cls, method, None), "__code__", None)
+        if code is not None and "attrs" not in code.co_varnames[1 : code.co_argcount][:1]:
+            raise VerifyError(
+                f"{method} of {name} must take attrs first: def {method}(self, attrs, ...)"
+            )
 
 
 def op(name: str) -> Op:

@@ -9,10 +9,10 @@ condition of a `select`.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from noeira.errors import VerifyError
 
@@ -54,10 +54,67 @@ class Expr:
     def __neg__(self) -> Expr:
         return lift(-self.args[0]) if self.op == "const" else Expr("neg", (self,))
 
+    # What would look right and is not: each says what to write.
+    def __pow__(self, other: Any) -> NoReturn:
+        instead = "square(x), or x * x" if other == 2 else 'products, or call("exp", …)'
+        raise VerifyError(f"x**{other!r}: an expression has no powers; write {instead}")
+
+    def __abs__(self) -> NoReturn:
+        raise VerifyError('abs(x): write call("abs", x)')
+
+    def __lt__(self, other: Any) -> NoReturn:
+        compared("<", "lt")
+
+    def __le__(self, other: Any) -> NoReturn:
+        compared("<=", "le")
+
+    def __gt__(self, other: Any) -> NoReturn:
+        compared(">", "gt")
+
+    def __ge__(self, other: Any) -> NoReturn:
+        compared(">=", "ge")
+
+    def __float__(self) -> float:
+        raise VerifyError(
+            'an expression is no number: write call("exp", x), not math.exp(x) or float(x)'
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Expr:
+        """Arithmetic with a scalar of NumPy; every other function of NumPy is refused."""
+        name: str = ufunc.__name__
+        if name in UFUNC_OPERATORS and method == "__call__" and not options:
+            a, b = map(lift, inputs)
+            return UFUNC_OPERATORS[name](a, b)
+        if name in ("power", "float_power", "square"):
+            raise VerifyError(f"np.{name}(x): write square(x), or products such as x * x * x")
+        own = UFUNC_NAMES.get(name, name)
+        if own in COMPARISONS.values():
+            compared(f"np.{name}", next(key for key in COMPARISONS if COMPARISONS[key] == own))
+        raise VerifyError(f"np.{name}(x): {advice(own, len(inputs))}")
+
 
 def lift(value: Expr | float) -> Expr:
-    """A number as an expression."""
-    return value if isinstance(value, Expr) else Expr("const", (float(value),))
+    """A number as an expression. Raises VerifyError for anything else."""
+    if isinstance(value, Expr):
+        return value
+    try:
+        return Expr("const", (float(value),))
+    except (TypeError, ValueError):
+        raise VerifyError(f"{value!r} is neither an expression nor a number") from None
+
+
+def compared(sign: str, name: str) -> NoReturn:
+    """Raises the error for a comparison that is written as in Python."""
+    raise VerifyError(
+        f'x {sign} 0: write call("{name}", x, 0), as the condition of a select(…, yes, no)'
+    )
+
+
+def advice(name: str, count: int) -> str:
+    """What to write for a function of that name."""
+    if name not in FUNCTIONS:
+        return f"there is no scalar function {name!r}; there are {', '.join(FUNCTIONS)}"
+    return f'write call("{name}", {", ".join("xyz"[:count])})'
 
 
 def var(name: str) -> Expr:
@@ -66,10 +123,15 @@ def var(name: str) -> Expr:
 
 
 def call(name: str, *args: Expr | float) -> Expr:
-    """A function or comparison by name. Raises VerifyError if there is none of that name."""
+    """A function or comparison by name. Raises VerifyError if there is none of that name, or if it
+    takes another number of arguments.
+    """
     if name not in FUNCTIONS and name not in COMPARISONS:
         known = ", ".join((*FUNCTIONS, *COMPARISONS))
         raise VerifyError(f"there is no scalar function {name!r}; there are {known}")
+    wanted = 2 if name in COMPARISONS else FUNCTIONS[name].__code__.co_argcount - 1
+    if len(args) != wanted:
+        raise VerifyError(f"{name} takes {wanted} argument{'s'[: wanted - 1]}, got {len(args)}")
     return Expr(name, tuple(map(lift, args)))
 
 
@@ -111,7 +173,12 @@ def multiply(a: Expr, b: Expr) -> Expr:
 
 
 def select(condition: Expr, yes: Expr | float, no: Expr | float) -> Expr:
-    """`yes` where the comparison holds, else `no` (also where an operand is NaN)."""
+    """`yes` where the comparison holds, else `no` (also where an operand is NaN).
+
+    Raises VerifyError if the condition is no comparison.
+    """
+    if not isinstance(condition, Expr) or condition.op not in COMPARISONS:
+        raise VerifyError('the condition of a select is a comparison, such as call("gt", x, 0)')
     yes, no = lift(yes), lift(no)
     return yes if yes == no else Expr("select", (condition, yes, no))
 
@@ -122,7 +189,7 @@ def square(a: Expr) -> Expr:
 
 
 # One row a function: its partial derivatives, given its own value y and its arguments.
-FUNCTIONS: dict[str, Callable[..., tuple[Expr, ...]]] = {
+FUNCTIONS: dict[str, FunctionType] = {
     "exp": lambda y, a: (y,),
     "expm1": lambda y, a: (call("exp", a),),
     "log": lambda y, a: (1.0 / a,),
@@ -152,6 +219,13 @@ COMPARISONS = {
     "eq": "equal",
 }
 PARTIALS = FUNCTIONS | ARITHMETIC
+UFUNC_OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "divide": lambda a, b: a / b,
+}
+UFUNC_NAMES = {"absolute": "abs", "fabs": "abs", "maximum": "max", "minimum": "min"}
 
 
 def variables(expr: Expr) -> tuple[str, ...]:
@@ -255,92 +329,3 @@ def numpy_erf(a: np.ndarray) -> np.ndarray:
     import numpy as np
 
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), np.float64).astype(a.dtype)
-
-
-INFIX = ("+", "-", "*", "/")
-
-
-@dataclass
-class Lowering:
-    """Turns expressions into C statements over vectors (or CUDA scalars): the same text for both.
-
-    A subexpression that is used more than once, and every literal, gets a name of its own.
-    """
-
-    dtype: str
-    constants: dict[str, str]
-    lines: list[str]
-    temporaries: int = 0
-
-    def literal(self, value: float) -> str:
-        """The name of a constant, broadcast before the loop."""
-        text = c_literal(value, self.dtype)
-        return self.constants.setdefault(text, f"c{len(self.constants)}")
-
-    def assign(self, target: str, expr: Expr, names: Mapping[str, str]) -> None:
-        """Append the statements that give `target` the value of the expression."""
-        uses = Counter[Expr]()
-
-        def count(e: Expr) -> None:
-            if e.op in ("var", "const"):
-                return
-            uses[e] += 1
-            if uses[e] == 1:
-                for arg in e.args:
-                    count(arg)
-
-        count(expr)
-        known: dict[Expr, str] = {}
-
-        def text(e: Expr) -> str:
-            if e.op == "var":
-                return names[e.args[0]]
-            if e.op == "const":
-                return self.literal(e.args[0])
-            if e in known:
-                return known[e]
-            made = self.form(e.op, [text(arg) for arg in e.args])
-            if uses[e] > 1 and e != expr and e.op not in COMPARISONS:
-                known[e] = f"t{self.temporaries}"
-                self.temporaries += 1
-                self.lines.append(f"const {self.dtype}v {known[e]} = {bare(made)};")
-                return known[e]
-            return made
-
-        self.lines.append(f"const {self.dtype}v {target} = {bare(text(expr))};")
-
-    def form(self, op: str, args: list[str]) -> str:
-        """One operation as text."""
-        if op in INFIX:
-            return f"({args[0]} {op} {args[1]})"
-        if op == "neg":
-            return f"(-{args[0]})"
-        return f"{op}_{self.dtype}({', '.join(args)})"
-
-
-def bare(text: str) -> str:
-    """The text without one pair of parentheses that encloses the whole of it."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for position, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return text[1:-1] if position == len(text) - 1 else text
-    return text
-
-
-def c_literal(value: float, dtype: str) -> str:
-    """A float as C: short decimals as they are, others in hexadecimal, so that no digit is lost."""
-    suffix = "f" if dtype == "f32" else ""
-    if dtype == "f32":
-        import struct
-
-        try:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            raise VerifyError(f"{value} does not fit in f32") from None
-    if math.isinf(value) or math.isnan(value):
-        return {math.inf: "INFINITY", -math.inf: "(-INFINITY)"}.get(value, "NAN")
-    text = repr(float(f"{value:.6g}"))
-    return f"{text}{suffix}" if float(text) == value else f"{value.hex()}{suffix}"

@@ -1,8 +1,8 @@
 """The rules of the IR, checked after every pass.
 
-Names are defined once and above their use; types are what each op's shape rule gives; states are
-updated once, with their own type; members lie inside their layout; groups were asked for by a type;
-fused bodies stay in their group.
+Names are defined once and above their use; types are what each op's shape rule gives; indices stay
+below what is read by them; states are updated once, with their own type; members lie inside their
+layout; groups were asked for by a type; fused bodies stay in their group.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.fused import check_body
 from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
+from noeira.ir.op import IndexLimit
 from noeira.ir.text import graph_text, node_head
 from noeira.ir.types import DTYPE_BYTES, LAYOUT_ALIGNMENT, Layout
 
@@ -25,6 +26,7 @@ def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
     neighbours.
     """
     defined: dict[str, Value] = {}
+    limits = {given.value.name: given.limit for given in graph.inputs}
     try:
         check_layouts(graph)
         for value in graph.given():
@@ -39,6 +41,7 @@ def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
     for index, node in enumerate(graph.nodes):
         try:
             check_node(graph, node, defined)
+            check_indices(graph, node, limits)
         except NoeiraError as error:
             raise VerifyError(f"{error}{context(after)}\n{neighbours(graph, index)}") from None
     try:
@@ -75,7 +78,8 @@ def define(defined: dict[str, Value], value: Value) -> None:
     if value.type.dtype not in DTYPE_BYTES:
         raise VerifyError(f"{value}: there is no dtype {value.type.dtype!r}")
     if any(axis < 1 for axis in value.type.shape):
-        raise VerifyError(f"{value}: {value.type} has an empty axis")
+        what = "a negative" if min(value.type.shape) < 0 else "an empty"
+        raise VerifyError(f"{value}: {value.type} has {what} axis")
     defined[value.name] = value
 
 
@@ -178,6 +182,35 @@ def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> No
             graph.group_of(node.group)
         except KeyError:
             raise VerifyError(f"no type asked for group {node.group!r}") from None
+
+
+def check_indices(graph: ComputeGraph, node: Node, limits: dict[str, int | None]) -> None:
+    """No index that a node is given reaches beyond what it reads; `limits`, what the elements of
+    each whole-number value stay below, is entered for its results.
+    """
+    for part in node.parts:
+        operands = tuple(v.type for v in part.inputs)
+        for position, allowed in part.op.index_limits(part.attrs, operands).items():
+            value = part.inputs[position]
+            limit = limits.get(value.name)
+            if limit is None or limit > allowed.limit:
+                raise VerifyError(beyond(graph, part, value, limit, allowed))
+        whole = [v.name for v in part.outputs if v.type.dtype in INDICES]
+        if whole:
+            given = tuple(limits.get(v.name) for v in part.inputs)
+            limits.update(dict.fromkeys(whole, part.op.result_limit(part.attrs, given)))
+
+
+def beyond(
+    graph: ComputeGraph, node: Node, value: Value, limit: int | None, allowed: IndexLimit
+) -> str:
+    """What is wrong with an index operand."""
+    reads = f"but {node.op.name} reads {allowed.limit} {allowed.unit}"
+    if limit is not None:
+        return f"{value} may be up to {limit - 1}, {reads}"
+    if any(given.value == value for given in graph.inputs):
+        return f"{value} has no limit, {reads}: write {value}: {value.type} < {allowed.limit}"
+    return f"nothing limits {value}, {reads}: it must come from an input with a limit"
 
 
 def check_results(graph: ComputeGraph, defined: dict[str, Value]) -> None:

@@ -1,5 +1,7 @@
 """Networks as Python types: layers, combinators, losses, metrics, optimizers and initial values."""
 
+from typing import TYPE_CHECKING, Any
+
 from noeira.nn.combinators import (
     Fused,
     LinearELU,
@@ -26,6 +28,7 @@ from noeira.nn.core.init import (
     Zero,
 )
 from noeira.nn.core.module import Module
+from noeira.nn.core.names import refuse as _refuse
 from noeira.nn.core.parameters import Param, Parameter, ParamInfo, State, StateInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import derived, flag, module, modules, number, size
@@ -110,3 +113,9 @@ __all__ = [
     "number",
     "size",
 ]
+
+# Type checkers know the names above and nothing else.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        _refuse(name, __all__)

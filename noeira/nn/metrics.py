@@ -4,8 +4,10 @@ data set add up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -56,3 +58,18 @@ def metric_type(value: Any) -> type[Metric]:
     Raises CompositionError that says how one is given.
     """
     return role_type(value, Metric, "metric", "Accuracy")
+
+
+def metric_types(value: Any) -> tuple[type[Metric], ...]:
+    """The types of what a user gave as the metrics, a list.
+
+    Raises CompositionError that says how it is written.
+    """
+    if isinstance(value, (type, Metric)):
+        raise CompositionError(f"metrics is a list: write [{metric_type(value)!r}]")
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        kind = "the text " if isinstance(value, str) else ""
+        raise CompositionError(
+            f"metrics is a list of metric types such as [Accuracy], not {kind}{value!r}"
+        )
+    return tuple(map(metric_type, value))

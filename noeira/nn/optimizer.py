@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import CompositionError
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,23 @@ class Optimizer:
 
     op: ClassVar[str] = ""
     lr: float = 1e-3
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Raises CompositionError for an option that there is not, or that is given twice."""
+        names = [f.name for f in fields(cls)]
+        if len(args) > len(names):
+            raise CompositionError(
+                f"{cls.__name__}: {len(args)} options are too many; it has {', '.join(names)}"
+            )
+        for name in options:
+            if name not in names:
+                raise unknown_option(cls, name, names)
+            if name in names[: len(args)]:
+                raise CompositionError(
+                    f"{cls.__name__}: {name} is given twice, by its place and by its name; "
+                    f"an optimizer is given options only, no parameters"
+                )
+        return super().__new__(cls)
 
     def options(self) -> dict[str, Any]:
         """The attributes of the operation: every field but the learning rate, a state."""
@@ -124,6 +145,14 @@ class AdamW(Adam):
 
     weight_decay: float = 1e-2
     decoupled: bool = True
+
+
+def unknown_option(cls: type[Optimizer], name: str, known: list[str]) -> CompositionError:
+    """The error for an option that there is not; `learning_rate` is near to `lr`."""
+    initials = "".join(word[:1] for word in name.lower().split("_"))
+    near = [initials] if initials in known else difflib.get_close_matches(name.lower(), known, n=2)
+    hint = f"; did you mean {' or '.join(n for n in known if n in near)}?" if near else ""
+    return CompositionError(f"{cls.__name__} has no option {name}; it has {', '.join(known)}{hint}")
 
 
 def optimizer(value: Any) -> Optimizer:

@@ -97,5 +97,5 @@ def parse_pass(text: str) -> Pass:
         raise ParseError(f"line 2: there is no pass {name!r}; there are {', '.join(known)}")
     try:
         return filled(name, known[name], options)
-    except ParseError as error:
+    except VerifyError as error:
         raise ParseError(f"line 2: {error}") from None

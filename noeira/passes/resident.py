@@ -13,7 +13,7 @@ becomes
     …
     %total.loss.next = accumulate(%total.loss, %loss, %ok) {weight = 100} by resident
     %bad.next = record_bad(%bad, %tick, %ok)                              by resident
-    %cursor.next = advance(%cursor, %ok) {by = 100, length = 60000}       by resident
+    %cursor.next = advance(%cursor, %ok) {by = 100}       by resident
     return %loss
 """
 
@@ -61,9 +61,7 @@ class Resident(Pass):
                 builder.update(bad, builder.emit("record_bad", bad, tick, *ok, hint="bad.next"))
             builder.update(
                 cursor,
-                builder.emit(
-                    "advance", cursor, *ok, by=rows, length=self.samples, hint="cursor.next"
-                ),
+                builder.emit("advance", cursor, *ok, by=rows, hint="cursor.next"),
             )
         return builder.done(graph.outputs)
 

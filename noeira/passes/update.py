@@ -18,8 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from noeira.errors import VerifyError
+from noeira.ir.attributes import filled
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
-from noeira.ir.op import op
+from noeira.ir.op import OPS, op
+from noeira.ir.ops.optimizer import Optimizer
 from noeira.ir.types import Range, TensorType
 from noeira.passes.base import Pass, appended, defined, parameters
 from noeira.passes.vjp import GRADS
@@ -66,18 +69,21 @@ class ApplyOptimizer(Pass):
         return builder.done(graph.outputs)
 
     def attrs(self) -> dict[str, Any]:
-        """The attributes of the optimizer's node."""
+        """The attributes of the optimizer's node. Raises VerifyError."""
+        if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in self.options):
+            raise VerifyError('update: options are pairs such as ["beta1", 0.9]')
         options = dict(self.options)
         if options.get("weight_decay") and self.decayed:
             options["decay"] = (Range(0, self.decayed),)
         return options
 
     def moments(self) -> tuple[str, ...]:
-        """The flat states that the optimizer needs beside the parameters."""
-        rule: Any = op(self.op)
-        if self.op == "sgd" and not dict(self.options).get("momentum"):
-            return ()
-        return rule.moments
+        """The flat states that the optimizer needs beside the parameters. Raises VerifyError."""
+        rule = op(self.op)
+        if not isinstance(rule, Optimizer):
+            known = ", ".join(o.name for o in OPS.values() if isinstance(o, Optimizer))
+            raise VerifyError(f"update: {self.op} is no optimizer; there are {known}")
+        return rule.moments(filled(rule.name, rule.Attrs, self.attrs()))
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         made = {*self.moments(), "lr", "step", "tick"}

@@ -14,11 +14,12 @@ becomes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ADJOINT, ROOT, Builder, ComputeGraph, Origin, State, Value
+from noeira.ir.graph import ADJOINT, ROOT, Builder, ComputeGraph, Node, Origin, State, Value
+from noeira.ir.types import TensorType
 from noeira.passes.base import Pass, appended, parameters
 
 GRADS = "grads"
@@ -59,11 +60,35 @@ def gradients(
         group = node.group + ADJOINT if node.group else ""
         with builder.at(Origin(node.origin.path, node.origin.type, "vjp"), group):
             given = node.op.vjp(builder, node, cotangents, wants)
+        check_cotangents(node, given)
         for value, cotangent in zip(node.inputs, given, strict=True):
             if cotangent is not None and value.name in needed:
                 table.setdefault(value.name, []).append(cotangent)
     found = {v.name: total(v) for v in wanted}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def check_cotangents(node: Node, given: Any) -> None:
+    """Raises VerifyError if what an op's `vjp` gave is not a cotangent or None for each input."""
+    name, count = node.op.name, len(node.inputs)
+    if not isinstance(given, tuple):
+        raise VerifyError(f"vjp of {name} must give a tuple, one entry an input, not {given}")
+    if len(given) != count:
+        raise VerifyError(f"vjp of {name} gave {len(given)} cotangents for {count} inputs")
+    for index, (value, cotangent) in enumerate(zip(node.inputs, given, strict=True)):
+        if cotangent is None:
+            continue
+        operand = (*node.op.operands, *map(str, node.inputs[len(node.op.operands) :]))[index]
+        if not isinstance(cotangent, Value):
+            raise VerifyError(
+                f"vjp of {name} gave {cotangent!r} for {operand}: it must be what builder.emit "
+                "gave, or None"
+            )
+        wanted = TensorType(value.type.dtype, value.type.shape)
+        if replace(cotangent.type, layout=None) != wanted:
+            raise VerifyError(
+                f"vjp of {name} gave {cotangent.type} for {operand}, which is {wanted}"
+            )
 
 
 @dataclass(frozen=True)

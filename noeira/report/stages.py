@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.codegen.c import CTarget
 from noeira.codegen.target import ISAS, PLAIN
 from noeira.compiler import render_plans
-from noeira.errors import NoeiraError
+from noeira.errors import DeviceError, NoeiraError
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import Job, check_options, check_type, entry_name, make_job
@@ -94,7 +94,8 @@ def stages_of(
     """The stages of a network under the options of `compile`.
 
     loss None: there is only `forward`, and `optimizer` does not matter. isa: the vector unit that C
-    is written for, by default this machine's. Raises CompositionError, ShapeError or FusionError.
+    is written for, by default this machine's. Raises CompositionError, ShapeError, FusionError, or
+    DeviceError for a vector unit that there is not.
     """
     kind: Any = type(net) if isinstance(net, Module) else net
     check_type(kind)
@@ -105,8 +106,13 @@ def stages_of(
 
 
 def target_of(isa: str | None) -> CTarget:
-    """C for a kind of vector unit; by default the one that this machine's compiler builds for."""
+    """C for a kind of vector unit; by default the one that this machine's compiler builds for.
+
+    Raises DeviceError for a kind that there is not.
+    """
     if isa is not None:
+        if isa not in ISAS:
+            raise DeviceError(f"there is no vector unit {isa!r}; there are {', '.join(ISAS)}")
         return CTarget(ISAS[isa])
     from noeira.runtime.toolchain import find_compiler
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from noeira.errors import FusionError
 from noeira.ir.graph import ComputeGraph, Group, Node
@@ -96,6 +97,17 @@ class Suggestion:
             f"  {self.hint}\n"
             f"  saves {self.saves}"
         )
+
+    def value(self) -> dict[str, Any]:
+        """It as plain JSON values; `path` is where the first of the parts stands first."""
+        return {
+            "path": self.places[0][0],
+            "places": [list(paths) for paths in self.places],
+            "wrote": list(self.parts),
+            "write": self.fused,
+            "launches_saved": self.saves.launches,
+            "bytes_saved": self.saves.bytes,
+        }
 
 
 def suggest(

@@ -4,6 +4,7 @@ mistake.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError, ShapeError
@@ -21,37 +22,92 @@ def as_array(name: str, given: Any) -> np.ndarray:
     if isinstance(given, np.ndarray):
         return given
     if hasattr(given, "__dlpack__"):
-        return np.from_dlpack(given)
+        try:
+            return np.from_dlpack(given)
+        except BufferError as error:
+            raise DtypeError(f"{name} does not give its memory away: {error}") from None
     kind = f"{name} is a {type(given).__name__}, not an array"
     if isinstance(given, (list, tuple, int, float)):
         raise DtypeError(f"{kind}: write np.asarray({name}, np.float32)")
     raise DtypeError(kind)
 
 
-def checked(declared: Input, given: Any, rows: str = "") -> np.ndarray:
-    """A C-contiguous array of the declared type, without a copy where possible.
+def label(declared: Input) -> str:
+    """The argument's name as the user writes it: the target is called y."""
+    name = declared.value.name
+    return "y" if name == "target" else name
 
-    rows: what to say if only the number of rows is wrong. Raises ShapeError or DtypeError.
+
+def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
+    """The inputs, of which several are given as a tuple, and the targets."""
+    return (*(x if isinstance(x, tuple) else (x,)), y)
+
+
+def check_count(declared: Sequence[Input], given: Sequence[Any]) -> None:
+    """Raises ShapeError if there are more or fewer inputs than the network takes."""
+    wanted = [d for d in declared if d.value.name != "target"]
+    got = len(given) - (len(declared) - len(wanted))
+    if got == len(wanted):
+        return
+    names = f"({', '.join(label(d) for d in wanted)})"
+    advice = f": write a tuple {names}" if len(wanted) > 1 else ""
+    raise ShapeError(f"the network takes {len(wanted)} inputs, got {got}{advice}")
+
+
+def checked_batch(declared: Sequence[Input], given: Sequence[Any], advice: str) -> list[np.ndarray]:
+    """The arrays of a batch, checked and converted.
+
+    advice: what to say if only the number of rows is wrong. Raises ShapeError or DtypeError.
     """
-    name, type = declared.value.name, declared.value.type
+    check_count(declared, given)
+    return [checked(d, array, advice) for d, array in zip(declared, given, strict=True)]
+
+
+def checked_samples(declared: Sequence[Input], given: Sequence[Any]) -> list[np.ndarray]:
+    """The arrays of any number of samples, all of one length, checked and converted.
+
+    Raises ShapeError or DtypeError.
+    """
+    check_count(declared, given)
+    arrays = [checked_rows(d, array) for d, array in zip(declared, given, strict=True)]
+    for d, array in zip(declared, arrays, strict=True):
+        if len(array) != len(arrays[0]):
+            first = f"{label(declared[0])} has {len(arrays[0])}"
+            raise ShapeError(f"{label(d)} has {len(array)} rows, {first}")
+    return arrays
+
+
+def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
+    """A C-contiguous array of the declared type, without a copy where possible."""
+    name, type = label(declared), declared.value.type
     array = converted(name, as_array(name, given), type.dtype)
     if array.shape != type.shape:
-        if rows and array.shape[1:] == type.shape[1:] and array.ndim == len(type.shape):
-            raise ShapeError(f"{name} has {array.shape[0]} rows; {rows}")
-        raise ShapeError(f"{name} has shape {array.shape}, it must be {type.shape}")
+        if advice and array.shape[1:] == type.shape[1:] and array.ndim == len(type.shape):
+            raise ShapeError(f"{name} has {array.shape[0]} rows; {advice}")
+        raise ShapeError(
+            f"{name} has shape {array.shape}, it must be {type.shape}{open_shape(declared, array)}"
+        )
     return contiguous(in_range(declared, array), type.dtype)
 
 
 def checked_rows(declared: Input, given: Any) -> np.ndarray:
     """Like `checked`, for any number of rows (at least one)."""
-    name, type = declared.value.name, declared.value.type
+    name, type = label(declared), declared.value.type
     array = converted(name, as_array(name, given), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
         wanted = ", ".join(["N", *map(str, type.shape[1:])]) if type.shape[1:] else "N,"
-        raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted})")
+        advice = open_shape(declared, array)
+        raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}){advice}")
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
     return contiguous(in_range(declared, array), type.dtype)
+
+
+def open_shape(declared: Input, array: np.ndarray) -> str:
+    """What to say where samples were taken for numbers, their shape being open in the type."""
+    if len(declared.value.type.shape) > 1 or array.ndim < 2 or declared.value.name == "target":
+        return ""
+    return f"; if a sample has a shape, say so: compile(…, input={array.shape[1:]})"
 
 
 def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
@@ -75,15 +131,15 @@ def in_range(declared: Input, array: np.ndarray) -> np.ndarray:
     """The array. Raises ShapeError that names the first row whose index is out of range."""
     import numpy as np
 
-    limit = declared.limit
-    if limit is None or not array.size:
+    if array.dtype.kind not in "iu" or not array.size:
         return array
+    limit = declared.limit or np.iinfo(numpy_dtype(declared.value.type.dtype)).max + 1
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= limit:
         where = np.argwhere((array < 0) | (array >= limit))[0]
         value = int(array[tuple(where)])
         row = ", ".join(map(str, where)) if len(where) > 1 else int(where[0])
-        name = declared.value.name
+        name = label(declared)
         raise ShapeError(f"{name}[{row}] is {value}; it must be from 0 to {limit - 1}")
     return array
 

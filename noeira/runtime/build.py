@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shlex
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from noeira.errors import CompilerError, NoeiraError
 from noeira.runtime.cache import Cache
 from noeira.runtime.disk import log, remove_tree
 from noeira.runtime.entry import Entry, digest_of
+from noeira.runtime.fork import Lock
 from noeira.runtime.process import first_lines, run
 from noeira.runtime.toolchain import Compiler
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from ctypes import CDLL
 
 BUILD_SECONDS = 600
+# Rounds of a waiting loop of about a nanosecond each.
+SPIN_COUNT = "20000"
 MESSAGE_LINES = 40
 SOURCE, LIBRARY, PLANS, COMMAND, META = "unit.c", "unit.so", "unit.plan", "build.txt", "meta.json"
 
@@ -110,17 +115,34 @@ def load(library: Library) -> CDLL:
         handle = _handles.get(library.path)
         if handle is None:
             try:
-                handle = ctypes.CDLL(str(library.path))
+                with short_spinning():
+                    handle = ctypes.CDLL(str(library.path))
             except OSError as error:
                 handle = _load_copy(library, error)
             _handles[library.path] = handle
         return handle
 
 
+@contextmanager
+def short_spinning() -> Iterator[None]:
+    """While the first library brings gcc's OpenMP with it, which reads its settings then: let its
+    threads wait awake for some microseconds, not a millisecond, where another process may need the
+    processor. What the user set stays.
+    """
+    chosen = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if not chosen:
+        os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
+    try:
+        yield
+    finally:
+        if not chosen:
+            os.environ.pop("GOMP_SPINCOUNT", None)
+
+
 # Handles are kept for the life of the process: programs hold addresses of functions in them, and
 # OpenMP's threads may still be inside; unmapping code that is about to run crashes.
 _handles: dict[Path, CDLL] = {}
-_mutex = threading.Lock()
+_mutex = Lock()
 
 
 def _load_copy(library: Library, error: OSError) -> CDLL:

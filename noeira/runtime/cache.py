@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -41,6 +40,7 @@ from noeira.runtime.entry import (
     remove_entry,
     store_entry,
 )
+from noeira.runtime.fork import Lock
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Cache:
         self.folder = Path(folder).absolute() if folder is not None else default_folder()
         self._private: tuple[int, Path] | None = None
         self._held: set[str] = set()
-        self._mutex = threading.RLock()
+        self._mutex = Lock()
 
     def get(self, key: str) -> Entry | None:
         """The entry of that key, all its files verified, or None; a damaged one is dropped."""

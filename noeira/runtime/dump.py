@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira import config
+from noeira.errors import NoeiraError
 from noeira.ir.text import Dump
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ class Dumper:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    """Write a file under a temporary name and rename it. Raises NoeiraError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.tmp")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise NoeiraError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -14,31 +14,18 @@ from noeira.ir.graph import ComputeGraph
 from noeira.ir.interpret import interpret
 from noeira.ir.plan import Plan
 from noeira.ir.types import TensorType
+from noeira.runtime.fork import is_forked
 from noeira.runtime.store import aligned_zeros
 
 if TYPE_CHECKING:
     import numpy as np
-
-forked = False
-
-
-def note_fork() -> None:
-    """In a child process the thread pool of the parent does not exist: programs run on one thread
-    there.
-    """
-    global forked
-    forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=note_fork)
 
 
 def thread_count() -> int:
     """Threads of a parallel region: NOEIRA_THREADS, or the processors this process may run on; one
     after a fork.
     """
-    if forked:
+    if is_forked():
         return 1
     chosen = config.THREADS.read()
     if chosen is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.graph import Input
 from noeira.ir.random import Distribution, fill
-from noeira.runtime.arguments import checked, checked_rows
+from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
 
@@ -44,12 +45,17 @@ class Parameters(Mapping[str, Any]):
         self.store = store
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self.store.arrays and name not in list(self):
+        if name not in list(self):
             raise KeyError(f"{name!r}; there are {', '.join(self)}")
         return self.store.view("val", name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self[name][...] = value
+        import numpy as np
+
+        view, given = self[name], np.asarray(value)
+        if given.shape != view.shape:
+            raise ShapeError(f"parameter {name} has shape {view.shape}, got {given.shape}")
+        view[...] = given
 
     def __iter__(self) -> Iterator[str]:
         return (m.name for m in self.store.layout.members)
@@ -76,9 +82,10 @@ class Program:
         target: str,
         seed: int,
         trains: bool,
+        metrics: tuple[str, ...] = (),
         module: Any = None,
     ) -> None:
-        self.trains = trains
+        self.trains, self.metrics = trains, metrics
         self.name, self.store, self.batch, self.target, self.seed = name, store, batch, target, seed
         self.module = module
         self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs
@@ -149,17 +156,14 @@ class Program:
 
     def pass_in(self, entry: EntryPoint, x: Any, y: Any) -> None:
         """Check a batch and its targets and bind them to an entry."""
-        given = (*(x if isinstance(x, tuple) else (x,)), y)
-        if len(given) != len(entry.inputs):
-            raise ShapeError(
-                f"{self.name} takes {len(entry.inputs) - 1} inputs, got {len(given) - 1}"
-            )
-        rows = (
+        advice = (
             f"this program was compiled for batch={self.batch}: compile(…, batch=N) for others; "
             f"forward and evaluation take any number"
         )
-        for declared, array in zip(entry.inputs.values(), given, strict=True):
-            entry.bind(f"input {declared.value.name}", checked(declared, array, rows))
+        declared = list(entry.inputs.values())
+        arrays = checked_batch(declared, inputs_and_target(x, y), advice)
+        for name, array in zip(entry.inputs, arrays, strict=True):
+            entry.bind(f"input {name}", array)
 
     def forward(self, x: Any) -> Any:
         """The network's output, in evaluation mode, for any number of rows.
@@ -169,17 +173,9 @@ class Program:
         """
         entry = self.entry("forward", "compile it first")
         given = x if isinstance(x, tuple) else (x,)
-        if len(given) != len(entry.inputs):
-            raise ShapeError(f"{self.name} takes {len(entry.inputs)} inputs, got {len(given)}")
-        arrays = [checked_rows(d, a) for d, a in zip(entry.inputs.values(), given, strict=True)]
-        rows = len(arrays[0])
-        for declared, array in zip(entry.inputs.values(), arrays, strict=True):
-            if len(array) != rows:
-                raise ShapeError(
-                    f"{declared.value.name} has {len(array)} rows, the first input {rows}"
-                )
+        arrays = checked_samples(list(entry.inputs.values()), given)
         with self.store.lock:
-            results = self.in_chunks(entry, arrays, rows)
+            results = self.in_chunks(entry, arrays, len(arrays[0]))
         return results[0] if len(results) == 1 else tuple(results)
 
     def in_chunks(
@@ -220,6 +216,10 @@ class Program:
             raise NoeiraError(
                 f"{self.name} cannot be trained: compile it with loss=… and optimizer=…"
             )
+        if self.resident is not None:
+            self.units.remove(self.resident.unit)
+            for name in self.resident.unit.entries:
+                self.entries.pop(name, None)
         self.resident = ResidentData(self, x, y, evaluation, shuffle)
 
     def steps(self, n: int = 1) -> float:
@@ -229,10 +229,12 @@ class Program:
         The smaller last batch of an epoch is a step too. Raises NotFiniteError at a loss that is
         not finite.
         """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ShapeError(f"steps takes a whole number of at least 1, not {n!r}")
         return self.loaded().steps(n)
 
     def evaluate(self) -> dict[str, float]:
-        """Loss and accuracy over the loaded evaluation data."""
+        """Loss and metrics over the loaded evaluation data, by name: `loss`, `accuracy`, …"""
         return self.loaded().evaluate()
 
     def loaded(self) -> ResidentData:
@@ -250,6 +252,8 @@ class Program:
 
     @lr.setter
     def lr(self, value: float) -> None:
+        if isinstance(value, (bool, str)) or not math.isfinite(value) or value < 0:
+            raise NoeiraError(f"lr must be a finite number, 0 or greater, not {value!r}")
         self.learning_rate()[...] = value
 
     def learning_rate(self) -> np.ndarray:
@@ -271,7 +275,12 @@ class Program:
     def close(self) -> None:
         """Let go of the program's memory; the parameters stay with the module instance."""
         self.closed = True
-        self.entries, self.resident, self.own_states = {}, None, {}
+        self.entries, self.resident, self.own_states, self.units = {}, None, {}, []
+        self.build_entries = self.build_resident = self.gone
+
+    def gone(self, *sizes: int) -> Unit:
+        """What building gives after `close`."""
+        raise NoeiraError(f"the program {self.name} is closed")
 
     def __enter__(self) -> Program:
         return self

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import ShapeError
+from noeira.errors import DataError, ShapeError
 from noeira.ir.random import ORDER_STREAM, permutation
-from noeira.runtime.arguments import checked_rows
+from noeira.runtime.arguments import checked_samples, inputs_and_target
 from noeira.runtime.diagnose import not_finite
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ CALL_SECONDS = 0.05
 
 
 class ResidentData:
-    """The data sets of a program and where it stands in them."""
+    """The data sets of a program. Where it stands in them is in the program's own state `cursor`,
+    the number of samples taken so far, and nowhere else.
+    """
 
     def __init__(
         self,
@@ -35,131 +37,158 @@ class ResidentData:
         shuffle: bool,
     ) -> None:
         self.program, self.shuffle = program, shuffle
-        self.train = self.check(x, y)
-        self.samples = len(self.train[0])
+        train = self.check(x, y)
+        self.samples = len(train[0])
         if self.samples < program.batch:
             raise ShapeError(f"{self.samples} samples are fewer than one batch of {program.batch}")
-        self.test = self.check(*evaluation) if evaluation is not None else []
-        self.test_samples = len(self.test[0]) if self.test else 0
-        unit = program.build_resident(self.samples, self.test_samples)
-        program.add(unit)
+        test = self.check_evaluation(evaluation)
+        self.test_samples = len(test[0]) if test else 0
+        self.unit = program.build_resident(self.samples, self.test_samples)
+        program.add(self.unit)
         # What an earlier data set left behind does not count for this one.
         self.state("cursor")[...], self.state("bad")[...] = 0, -1
-        self.epoch = self.done = 0
+        self.ordered_epoch: int | None = None
         self.seconds_a_step = CALL_SECONDS
-        for name, entry in unit.entries.items():
-            self.give(entry, self.test if name.startswith("evaluate") else self.train)
-        self.order = self.next_order()
+        self.bind(train, test)
 
     def check(self, x: Any, y: Any) -> list[np.ndarray]:
         """Inputs and targets, of one length. Raises ShapeError or DtypeError."""
-        given = (*(x if isinstance(x, tuple) else (x,)), y)
-        declared = self.program.inputs
-        if len(given) != len(declared):
-            raise ShapeError(
-                f"{self.program.name} takes {len(declared) - 1} inputs, got {len(given) - 1}"
-            )
-        arrays = [checked_rows(d, a) for d, a in zip(declared, given, strict=True)]
-        for d, array in zip(declared, arrays, strict=True):
-            if len(array) != len(arrays[0]):
-                raise ShapeError(
-                    f"{d.value.name} has {len(array)} rows, the first input {len(arrays[0])}"
-                )
-        return arrays
+        return checked_samples(self.program.inputs, inputs_and_target(x, y))
 
-    def give(self, entry: EntryPoint, arrays: list[np.ndarray]) -> None:
-        """Bind a data set to an entry."""
+    def check_evaluation(self, evaluation: Any) -> list[np.ndarray]:
+        """The evaluation data, if there are any. Raises DataError, ShapeError or DtypeError."""
+        if evaluation is None:
+            return []
+        if not isinstance(evaluation, (tuple, list)) or len(evaluation) != 2:
+            raise DataError("evaluation must be a pair (x, y)")
+        return self.check(*evaluation)
+
+    def renew(self, x: Any, y: Any, evaluation: tuple[Any, Any] | None) -> None:
+        """Look at the same data sets again, whose elements may have changed, and go on where the
+        program stands. Raises ShapeError or DtypeError.
+        """
+        self.bind(self.check(x, y), self.check_evaluation(evaluation))
+
+    def bind(self, train: list[np.ndarray], test: list[np.ndarray]) -> None:
+        """Give the data to the entries."""
         import numpy as np
 
-        names = [name for name in entry.inputs if name.startswith("data.")]
-        for name, array in zip(names, arrays, strict=True):
-            entry.bind(f"input {name}", array)
-        entry.bind("input order", np.arange(len(arrays[0]), dtype=np.int32))
+        for name, entry in self.unit.entries.items():
+            arrays = test if name.startswith("evaluate") else train
+            names = [name for name in entry.inputs if name.startswith("data.")]
+            for data, array in zip(names, arrays, strict=True):
+                entry.bind(f"input {data}", array)
+            if name.startswith("evaluate"):
+                entry.bind("input order", np.arange(self.test_samples, dtype=np.int32))
 
-    def next_order(self) -> np.ndarray:
-        """The order of the epoch that begins, bound to the training entries."""
+    def draw_order(self) -> None:
+        """Give the order of the present epoch to the training entries, if they have another."""
         import numpy as np
 
+        if self.ordered_epoch == self.epoch:
+            return
         if self.shuffle:
             seed, count = self.program.seed, self.samples
             order = permutation(seed, ORDER_STREAM, count, tick=self.epoch).astype(np.int32)
         else:
             order = np.arange(self.samples, dtype=np.int32)
         for name in ("fit", "fit.last"):
-            if name in self.program.entries:
-                self.program.entries[name].bind("input order", order)
-        return order
+            if name in self.unit.entries:
+                self.unit.entries[name].bind("input order", order)
+        self.ordered_epoch = self.epoch
+
+    def state(self, name: str) -> Any:
+        """A state of the program."""
+        return self.program.own_states[name]
+
+    @property
+    def epoch(self) -> int:
+        """Passes over the data that are complete."""
+        return int(self.state("cursor")) // self.samples
+
+    @property
+    def done(self) -> int:
+        """Steps of the present epoch that are done."""
+        return int(self.state("cursor")) % self.samples // self.program.batch
 
     @property
     def batches(self) -> int:
         """Steps in an epoch."""
         return -(-self.samples // self.program.batch)
 
-    def state(self, name: str) -> Any:
-        """A state of the program."""
-        return self.program.own_states[name]
-
     def steps(self, n: int, between: Callable[[int], bool] | None = None) -> float:
         """`n` steps; gives the mean loss of the samples seen.
 
         between: told the number of steps after each native call; True ends it early.
+        Raises NotFiniteError.
         """
-        seen, self.state("total.loss")[...] = 0, 0.0
         with self.program.store.lock:
+            first, self.state("total.loss")[...] = int(self.state("cursor")), 0.0
             while n:
-                did, rows = self.native_call(n)
-                n, seen = n - did, seen + rows
+                did = self.native_call(n)
+                n -= did
                 if between is not None and between(did):
                     break
+            seen = int(self.state("cursor")) - first
         return float(self.state("total.loss")) / max(seen, 1)
 
-    def native_call(self, most: int) -> tuple[int, int]:
-        """One call of a training entry: steps done, and samples seen."""
-        batch = self.program.batch
-        full = self.samples // batch - self.done
+    def native_call(self, most: int) -> int:
+        """One call of a training entry; gives the number of steps done."""
+        self.draw_order()
+        full = self.samples // self.program.batch - self.done
         if full > 0:
-            entry, rows = self.program.entries["fit"], batch
-            count = min(most, full, max(1, int(CALL_SECONDS / self.seconds_a_step)))
+            entry = self.unit.entries["fit"]
+            count = min(most, full, self.steps_a_call())
         else:
-            entry, rows, count = self.program.entries["fit.last"], self.samples % batch, 1
-        started = time.perf_counter()
-        did = entry.run(count)
-        self.seconds_a_step = max((time.perf_counter() - started) / did, 1e-7)
+            entry, count = self.unit.entries["fit.last"], 1
+        did = self.timed(entry, count)
         if self.state("bad") >= 0:
-            # The step changed nothing, so the same batch comes next: the caller may change
+            # The bad step changed nothing, so its batch comes next: the caller may change
             # something and go on.
             self.state("bad")[...] = -1
             raise not_finite(self.program, entry)
-        self.done += did
-        if self.done == self.batches:
-            self.done, self.epoch = 0, self.epoch + 1
-            self.order = self.next_order()
-        return did, did * rows
+        return did
 
-    def evaluate(self) -> dict[str, float]:
-        """Means over the evaluation data."""
-        if not self.test:
-            raise ShapeError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
-        program = self.program
-        totals = [n for n in program.entries["evaluate"].state_types() if n.startswith("total.")]
-        with program.store.lock:
+    def steps_a_call(self) -> int:
+        """How many steps a native call may make."""
+        return max(1, int(CALL_SECONDS / self.seconds_a_step))
+
+    def timed(self, entry: EntryPoint, count: int) -> int:
+        """Run an entry; remembers how long a step takes."""
+        started = time.perf_counter()
+        did = entry.run(count)
+        self.seconds_a_step = max((time.perf_counter() - started) / did, 1e-7)
+        return did
+
+    def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:
+        """Means over the evaluation data: the loss, then each metric by its name.
+
+        between: asked after each native call; True ends it early, with nothing to give.
+        """
+        if not self.test_samples:
+            raise DataError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
+        names = [f"total.{v.name}" for v in self.unit.entries["evaluate"].graph.outputs]
+        with self.program.store.lock:
             cursor = int(self.state("cursor"))
-            for name in totals:
-                self.state(name)[...] = 0
-            self.state("cursor")[...] = 0
-            full, rest = divmod(self.test_samples, min(program.batch, self.test_samples))
-            self.in_short_calls(program.entries["evaluate"], full)
-            if rest:
-                program.entries["evaluate.last"].run()
-            self.state("cursor")[...] = cursor
-        found = {name.removeprefix("total."): float(self.state(name)) for name in totals}
-        counted = {"loss": found.pop("loss") / self.test_samples} if "loss" in found else {}
-        if "correct" in found:
-            counted["accuracy"] = found["correct"] / found["count"]
-        return counted
+            try:
+                for name in ("cursor", *names):
+                    self.state(name)[...] = 0
+                if self.stopped_evaluating(between):
+                    return {}
+                totals = [float(self.state(name)) for name in names]
+            finally:
+                self.state("cursor")[...] = cursor
+        means = {"loss": totals[0] / self.test_samples}
+        metrics = zip(self.program.metrics, totals[1::2], totals[2::2], strict=True)
+        return means | {name: total / count for name, total, count in metrics}
 
-    def in_short_calls(self, entry: EntryPoint, steps: int) -> None:
-        """Run an entry often, no native call lasting long."""
-        done = 0
-        while done < steps:
-            done += entry.run(min(steps - done, max(1, int(CALL_SECONDS / self.seconds_a_step))))
+    def stopped_evaluating(self, between: Callable[[int], bool] | None) -> bool:
+        """Run the evaluation over all its data; True if `between` ended it early."""
+        full, rest = divmod(self.test_samples, min(self.program.batch, self.test_samples))
+        calls = [("evaluate", full), *([("evaluate.last", 1)] if rest else [])]
+        for name, steps in calls:
+            while steps:
+                steps -= self.timed(self.unit.entries[name], min(steps, self.steps_a_call()))
+                if between is not None and between(0):
+                    return True
+        return False

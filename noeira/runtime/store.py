@@ -4,12 +4,12 @@ bytes of.
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
-from noeira.ir.arrays import numpy_dtype
+from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.types import Layout, TensorType
+from noeira.runtime.fork import Lock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,20 +28,38 @@ def aligned_zeros(type: TensorType) -> np.ndarray:
     return room[start : start + type.nbytes].view(numpy_dtype(type.dtype)).reshape(type.shape)
 
 
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """The same elements in memory that begins at a multiple of 64 bytes."""
+    made = aligned_zeros(TensorType(dtype_name(array.dtype), array.shape))
+    made[...] = array
+    return made
+
+
 class Store:
     """Arrays by the name of their state, made zero on first use; parameters are views of flat ones.
 
-    One lock: a call that works on the memory holds it, so calls from other threads wait.
+    One lock: a call that works on the memory holds it, so calls from other threads wait. A copy, or
+    what comes out of a pickle, has memory and a lock of its own.
     """
 
     def __init__(
         self, layout: Layout, states: dict[str, TensorType] | None = None, dtype: str = "f32"
     ) -> None:
         self.layout, self.dtype = layout, dtype
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.arrays: dict[str, np.ndarray] = {}
         for name, type in (states or {}).items():
             self.array(name, type)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock; the elements as they are between two calls."""
+        with self.lock:
+            arrays = {name: array.copy() for name, array in self.arrays.items()}
+        return {"layout": self.layout, "dtype": self.dtype, "arrays": arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.layout, self.dtype, self.lock = state["layout"], state["dtype"], Lock()
+        self.arrays = {name: aligned_copy(array) for name, array in state["arrays"].items()}
 
     def flat_type(self) -> TensorType:
         """The type of parameters, gradients and moments."""

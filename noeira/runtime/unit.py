@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from noeira.runtime.cache import Cache
     from noeira.runtime.toolchain import Compiler
 
-NO_COMPILER = (
-    "no C compiler was found: programs run on the NumPy reference, slowly; "
-    "`noeira doctor` says how to get one"
-)
+NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
 
 
 @dataclass(frozen=True)
@@ -71,12 +68,12 @@ def choose_toolchain(target: str) -> Toolchain | None:
     if target == "reference":
         return None
     from noeira.runtime.cache import open_cache
-    from noeira.runtime.toolchain import find_compiler
+    from noeira.runtime.toolchain import ADVICE, find_compiler
 
     cache = open_cache()
     compiler = find_compiler(cache)
     if compiler is None:
-        warn_once(NO_COMPILER)
+        warn_once(NO_COMPILER + ADVICE)
         return None
     from noeira.codegen.c import CTarget
 

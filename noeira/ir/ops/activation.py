@@ -14,7 +14,7 @@ x, y = var("x"), var("y")
 
 
 class ReLU(Elementwise):
-    """max(x, 0); its slope is 1 where the result is positive. NaN stays NaN, as in PyTorch."""
+    """max(x, 0); its slope is 0 where the result is not positive. NaN stays NaN, as in PyTorch."""
 
     name = "relu"
 
@@ -22,7 +22,7 @@ class ReLU(Elementwise):
         return call("max", x, 0)
 
     def slope(self, attrs: Any, index: int) -> Expr:
-        return select(call("gt", y, 0), 1, 0)
+        return select(call("le", y, 0), 0, 1)
 
 
 class Tanh(Elementwise):

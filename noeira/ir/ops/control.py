@@ -123,14 +123,13 @@ class Accumulate(Op):
 
 @dataclass(frozen=True)
 class AdvanceAttrs(graph.Attrs):
-    """by: samples in a batch; length: samples in the data set."""
+    """by: samples in a batch."""
 
     by: int = 1
-    length: int = 1
 
 
 class Advance(Op):
-    """The next batch's cursor: cursor + by, from `length` on 0; with `ok`, only if it holds."""
+    """The next batch's cursor: cursor + by; with `ok`, only if it holds."""
 
     name, Attrs, aliases = "advance", AdvanceAttrs, {0: 0}
     operands = ("cursor", "ok")
@@ -146,17 +145,11 @@ class Advance(Op):
     def reference(
         self, attrs: AdvanceAttrs, cursor: np.ndarray, ok: np.ndarray | None = None
     ) -> tuple[np.ndarray, ...]:
-        if ok is not None and not ok:
-            return (cursor,)
-        following = cursor + attrs.by
-        return (following if following < attrs.length else cursor.dtype.type(0),)
+        return (cursor if ok is not None and not ok else cursor + attrs.by,)
 
     def samples(self) -> tuple[Sample, ...]:
-        cursor, ok = Draw(COUNTER, "index", 1), Draw(FLAG, "true")
-        return (
-            Sample((cursor, ok), {"by": 5, "length": 10}, ()),
-            Sample((cursor,), {"by": 5, "length": 5}, ()),
-        )
+        cursor, ok = Draw(COUNTER, "counter"), Draw(FLAG, "true")
+        return (Sample((cursor, ok), {"by": 5}, ()), Sample((cursor,), {"by": 7}, ()))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (BadSample((TensorType("i32", ()),), "must be i64[]"),)

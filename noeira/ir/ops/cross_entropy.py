@@ -6,12 +6,12 @@ Label smoothing s replaces the target distribution t by (1 - s)·t + s/C (Szeged
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import graph
 from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.op import BadSample, Draw, IndexLimit, Op, Sample
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ def check_classes(name: str, z: TensorType, target: TensorType) -> None:
         raise ShapeError(f"{name}: targets {target} must have one entry for each row of {z}")
     if target.dtype != "i32":
         raise DtypeError(f"{name}: targets {target} must be i32")
+
+
+def class_limit(z: TensorType) -> IndexLimit:
+    """What class numbers of these logits stay below."""
+    return IndexLimit(z.shape[-1], "classes")
 
 
 def log_sum_exp(z: np.ndarray) -> np.ndarray:
@@ -100,6 +105,9 @@ class CrossEntropy(Op):
             s = z.dtype.type(attrs.smoothing)
             rows = (1 - s) * rows + s * (lse - z.mean(-1))
         return (rows.mean().astype(z.dtype), lse)
+
+    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+        return {1: class_limit(operands[0])}
 
     def vjp(
         self,
@@ -183,6 +191,9 @@ class CrossEntropyGrad(Op):
         each = (d_loss / max(lse.size, 1)).astype(z.dtype)
         weight = each if d_lse is None else (each + d_lse)[..., None]
         return ((q * weight - smoothed(target, z, attrs.smoothing) * each).astype(z.dtype),)
+
+    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+        return {1: class_limit(operands[0])}
 
     def vjp(
         self,
@@ -273,6 +284,9 @@ class CrossEntropyGradGrad(Op):
             np.asarray(d_d_loss, dtype)[()],
             (g * q).sum(-1).astype(dtype),
         )
+
+    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+        return {2: class_limit(operands[1])}
 
     def vjp(
         self,

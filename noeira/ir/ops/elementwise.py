@@ -23,6 +23,22 @@ def broadcasts(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     return part == () or (len(part) <= len(whole) and whole[len(whole) - len(part) :] == part)
 
 
+def fault_of(expression: Any, operands: tuple[str, ...], result: str = "") -> str:
+    """What is wrong with an expression that is to read the operands, and the result if it has a
+    name; empty if nothing is.
+    """
+    if not isinstance(expression, Expr):
+        number = isinstance(expression, int | float)
+        hint = f": write lift({float(expression)})" if number else ""
+        return f"must be an expression, not {expression!r}{hint}"
+    for name in scalar.variables(expression):
+        if name not in (*operands, result):
+            known = f"its operands are {', '.join(operands)}"
+            also = f", and its result is {result}" if result else ""
+            return f"uses {name}, which is no operand; {known}{also}"
+    return ""
+
+
 class Elementwise(Op):
     """y[i] = expression(x[i], …); an operand of rank 0, or with only the last axes, is broadcast.
 
@@ -44,30 +60,32 @@ class Elementwise(Op):
 
     @cached_property
     def slope_operands(self) -> tuple[tuple[str, ...], ...]:
-        """For each operand, the values its slope reads; attributes never change which."""
-        attrs = self.Attrs()
-        return tuple(
-            scalar.variables(self.slope(attrs, index)) for index in range(len(self.operands))
-        )
+        """For each operand, the values its slope reads; attributes never change which.
+
+        Raises VerifyError if a slope is no expression over the operands and the result.
+        """
+        found = list[tuple[str, ...]]()
+        for index, operand in enumerate(self.operands):
+            slope = self.slope(self.Attrs(), index)
+            if fault := fault_of(slope, self.operands, "y"):
+                raise VerifyError(f"{self.name}: its slope in {operand} {fault}")
+            found.append(scalar.variables(slope))
+        return tuple(found)
 
     def slope_op(self, index: int) -> Op | None:
         """The op `name.dI`: the cotangent times the slope, itself element-wise."""
         return Slope.of(self, index) if index < len(self.operands) else None
 
     @cached_property
-    def undeclared(self) -> tuple[str, ...]:
-        """Variables of the expression that are no operands."""
-        used = scalar.variables(self.expression(self.Attrs()))
-        return tuple(name for name in used if name not in self.operands)
+    def fault(self) -> str:
+        """What is wrong with the expression; empty if nothing is."""
+        return fault_of(self.expression(self.Attrs()), self.operands)
 
     def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
         if len(types) != len(self.operands):
             raise ShapeError(f"{self.name} takes {len(self.operands)} operands, got {len(types)}")
-        if self.undeclared:
-            raise VerifyError(
-                f"{self.name}: its expression uses {self.undeclared[0]}, which is no operand; "
-                f"its operands are {', '.join(self.operands)}"
-            )
+        if self.fault:
+            raise VerifyError(f"{self.name}: its expression {self.fault}")
         whole = max(types, key=lambda t: len(t.shape))
         for name, type in zip(self.operands, types, strict=True):
             if not type.is_float or type.dtype != whole.dtype:
@@ -96,6 +114,7 @@ class Elementwise(Op):
         assert d_y is not None
         given = dict(zip(self.operands, node.inputs, strict=True)) | {"y": node.outputs[0]}
         found = list[Value | None]()
+        slope_operands = self.slope_operands
         for index, value in enumerate(node.inputs):
             slope = self.slope(node.attrs, index)
             if not wanted[index] or scalar.is_const(slope, 0):
@@ -103,7 +122,7 @@ class Elementwise(Op):
                 continue
             full = d_y
             if not scalar.is_const(slope, 1):
-                read = [given[name] for name in self.slope_operands[index]]
+                read = [given[name] for name in slope_operands[index]]
                 attrs = {
                     name: getattr(node.attrs, name) for name in node.attrs.__dataclass_fields__
                 }
@@ -173,8 +192,18 @@ class Slope(Elementwise):
     def expression(self, attrs: Any) -> Expr:
         slope = self.base.slope(attrs, self.index)
         renamed = {n: var(f"a.{n}") for n in self.base.slope_operands[self.index]}
-        return var("d") * scalar.substitute(slope, renamed)
+        return times_slope(var("d"), scalar.substitute(slope, renamed))
 
     def samples(self) -> tuple[Sample, ...]:
         f32 = TensorType("f32", (4, 33))
         return (Sample((Draw(f32),) * len(self.operands)),)
+
+
+def times_slope(d: Expr, slope: Expr) -> Expr:
+    """d · slope, with the choice between slopes made first: where a slope is 0 the product is 0,
+    whatever d is, as in PyTorch; an infinite cotangent makes no NaN behind a ReLU.
+    """
+    if slope.op != "select":
+        return d * slope
+    condition, yes, no = slope.args
+    return scalar.select(condition, times_slope(d, yes), times_slope(d, no))

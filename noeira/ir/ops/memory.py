@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
 from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.op import BadSample, Draw, IndexLimit, Op, Sample
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ class Constant(Op):
         from noeira.ir.arrays import numpy_dtype
 
         return (numpy_dtype(attrs.dtype).type(attrs.value),)
+
+    def result_limit(self, attrs: ConstantAttrs, limits: tuple[int | None, ...]) -> int | None:
+        return int(attrs.value) + 1 if 0 <= attrs.value < 2**63 else None
 
     def vjp(
         self,
@@ -74,6 +77,8 @@ class Pack(Op):
             raise ShapeError(f"pack: {len(parts)} operands for {len(attrs.offsets)} offsets")
         if any(part.dtype != parts[0].dtype for part in parts):
             raise DtypeError("pack: operands must have one dtype")
+        if attrs.offsets[0] < 0:
+            raise ShapeError(f"pack: the offset {attrs.offsets[0]} is negative")
         ends = [o + p.size for o, p in zip(attrs.offsets, parts, strict=True)]
         if any(
             end > start for end, start in zip(ends, (*attrs.offsets[1:], attrs.size), strict=True)
@@ -97,6 +102,7 @@ class Pack(Op):
         part = TensorType("f32", (40,))
         return (
             BadSample((part, part), "overlap", {"size": 96, "offsets": (0, 32)}),
+            BadSample((part,), "is negative", {"size": 96, "offsets": (-32,)}),
             BadSample((part,), "1 operands for 2 offsets", {"size": 96, "offsets": (0, 32)}),
         )
 
@@ -121,6 +127,9 @@ class Reshape(Op):
 
     def reference(self, attrs: ReshapeAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x.reshape(attrs.shape),)
+
+    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+        return limits[0]
 
     def vjp(
         self,
@@ -149,7 +158,8 @@ class TakeAttrs(graph.Attrs):
 class Take(Op):
     """The `rows` samples of a resident data set whose numbers stand in `order` from `cursor` on.
 
-    data [N, ...], order i32[N], cursor i64[] with cursor + rows <= N -> [rows, ...]
+    data [N, ...], order i32[N], cursor i64[], not negative -> [rows, ...]. The cursor counts on and
+    on: entry (cursor + i) mod N of the order is sample i.
     """
 
     name, Attrs, operands = "take", TakeAttrs, ("data", "order", "cursor")
@@ -168,7 +178,15 @@ class Take(Op):
     def reference(
         self, attrs: TakeAttrs, data: np.ndarray, order: np.ndarray, cursor: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        return (data[order[int(cursor) : int(cursor) + attrs.rows]],)
+        import numpy as np
+
+        return (data[order[(int(cursor) + np.arange(attrs.rows)) % len(order)]],)
+
+    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+        return {1: IndexLimit(operands[0].shape[0], "samples")}
+
+    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+        return limits[0]
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(data: TensorType, rows: int) -> Sample:
@@ -176,7 +194,7 @@ class Take(Op):
             operands = (
                 Draw(data, "normal" if data.is_float else "index", 10),
                 Draw(TensorType("i32", (n,)), "index", n),
-                Draw(TensorType("i64", ()), "index", n - rows + 1),
+                Draw(TensorType("i64", ()), "index", 3 * n),
             )
             return Sample(operands, {"rows": rows}, ())
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.ops.cross_entropy import check_classes
+from noeira.ir.op import BadSample, Draw, IndexLimit, Op, Sample
+from noeira.ir.ops.cross_entropy import check_classes, class_limit
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class TopK(Op):
         before = ((z > own) | ((z == own) & earlier)).sum(-1)
         correct = (before < attrs.k) & ~np.isnan(z).any(-1)
         return (np.asarray(correct.sum(), np.int64), np.asarray(correct.size, np.int64))
+
+    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+        return {1: class_limit(operands[0])}
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(shape: tuple[int, ...], k: int) -> Sample:

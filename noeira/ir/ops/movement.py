@@ -35,6 +35,10 @@ class Concat(Op):
 
         return (np.concatenate(parts, axis=-1),)
 
+    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+        known = [limit for limit in limits if limit is not None]
+        return max(known) if len(known) == len(limits) else None
+
     def vjp(
         self,
         builder: Builder,
@@ -90,6 +94,9 @@ class Columns(Op):
     def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x[..., attrs.start : attrs.start + attrs.width].copy(),)
 
+    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+        return limits[0]
+
     def vjp(
         self,
         builder: Builder,
@@ -131,6 +138,9 @@ class PadColumns(Op):
         out = np.zeros((*x.shape[:-1], attrs.width), x.dtype)
         out[..., attrs.start : attrs.start + x.shape[-1]] = x
         return (out,)
+
+    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+        return limits[0]
 
     def vjp(
         self,

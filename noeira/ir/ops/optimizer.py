@@ -30,6 +30,15 @@ def check_flat(
     expect(name, "ok", ok, FLAG)
 
 
+def check_decay(name: str, ranges: tuple[Range, ...], p: TensorType) -> None:
+    """Raises ShapeError if the ranges that weight decay applies to are not in order inside p."""
+    end = 0
+    for span in ranges:
+        if not end <= span.start < span.stop <= p.size:
+            raise ShapeError(f"{name}: decay {span} is not in order, or not inside {p}")
+        end = span.stop
+
+
 def decay_mask(ranges: tuple[Range, ...], p: np.ndarray) -> np.ndarray:
     """1 where weight decay applies."""
     import numpy as np
@@ -51,7 +60,15 @@ class SGDAttrs(graph.Attrs):
     decay: tuple[Range, ...] = ()
 
 
-class SGD(Op):
+class Optimizer(Op):
+    """The parent of the optimizers: operands p, g, lr, step, ok, then the moments."""
+
+    def moments(self, attrs: Any) -> tuple[str, ...]:
+        """The flat states that it needs beside the parameters."""
+        return ()
+
+
+class SGD(Optimizer):
     """Stochastic gradient descent as in PyTorch.
 
     g' = g + weight_decay·p; with momentum: m' = momentum·m + (1 - dampening)·g' (m' = g' at the
@@ -61,7 +78,9 @@ class SGD(Op):
 
     name, Attrs, aliases = "sgd", SGDAttrs, {0: 0, 1: 5}
     operands, results = ("p", "g", "lr", "step", "ok", "m"), ("p", "m")
-    moments = ("m",)
+
+    def moments(self, attrs: SGDAttrs) -> tuple[str, ...]:
+        return ("m",) if attrs.momentum else ()
 
     def infer(
         self,
@@ -74,6 +93,7 @@ class SGD(Op):
         *m: TensorType,
     ) -> tuple[TensorType, ...]:
         check_flat("sgd", step, lr, ok, p, g, *m)
+        check_decay("sgd", attrs.decay, p)
         if len(m) != bool(attrs.momentum):
             raise ShapeError("sgd: the operand m goes with a momentum, and only with one")
         return (p, *m)
@@ -125,6 +145,7 @@ class SGD(Op):
         return (
             BadSample((flat, flat, lr, COUNTER, FLAG), "goes with a momentum", {"momentum": 0.9}),
             BadSample((flat, TensorType("f32", (9,)), lr, COUNTER, FLAG), "of one type"),
+            BadSample((flat, flat, lr, COUNTER, FLAG), "decay 4:9 is", {"decay": (Range(4, 9),)}),
         )
 
 
@@ -142,7 +163,7 @@ class AdamAttrs(graph.Attrs):
     decay: tuple[Range, ...] = ()
 
 
-class Adam(Op):
+class Adam(Optimizer):
     """Adam (Kingma and Ba 2014), and AdamW (Loshchilov and Hutter 2017) with `decoupled`.
 
     t = step + 1; decoupled: p -= lr·weight_decay·p, else g += weight_decay·p;
@@ -153,7 +174,9 @@ class Adam(Op):
     name, Attrs, aliases = "adam", AdamAttrs, {0: 0, 1: 5, 2: 6}
     operands = ("p", "g", "lr", "step", "ok", "m", "v")
     results = ("p", "m", "v")
-    moments = ("m", "v")
+
+    def moments(self, attrs: AdamAttrs) -> tuple[str, ...]:
+        return ("m", "v")
 
     def infer(
         self,
@@ -167,6 +190,7 @@ class Adam(Op):
         v: TensorType,
     ) -> tuple[TensorType, ...]:
         check_flat("adam", step, lr, ok, p, g, m, v)
+        check_decay("adam", attrs.decay, p)
         return (p, m, v)
 
     def reference(
@@ -220,4 +244,8 @@ class Adam(Op):
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         flat, lr = TensorType("f32", (8,)), TensorType("f64", ())
-        return (BadSample((flat, flat, lr, COUNTER, FLAG, flat, flat), "must be f32[]"),)
+        f32, outside = TensorType("f32", ()), (Range(0, 4), Range(3, 8))
+        return (
+            BadSample((flat, flat, lr, COUNTER, FLAG, flat, flat), "must be f32[]"),
+            BadSample((flat, flat, f32, COUNTER, FLAG, flat, flat), "3:8 is", {"decay": outside}),
+        )

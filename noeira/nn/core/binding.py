@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from noeira.nn.core.module import Module
 
 LONGEST = 70
+# What an instance is made with.
+OPTIONS = ("init", "seed", "dtype")
 
 
 def bind(cls: type[Module], args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -39,6 +41,36 @@ def bind(cls: type[Module], args: tuple[Any, ...], named: Mapping[str, Any]) -> 
             f"{written}: {' and '.join(missing)} {verb} missing; write {usage(cls)}"
         )
     return tuple(s.read(given[s.name], written) if s.name in given else s.default for s in slots)
+
+
+def refuse_call(cls: type[Module], args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    """Raises CompositionError for type parameters between parentheses: `Linear(3, 4)`."""
+    from noeira.nn.core.module import Module
+
+    named = {key: value for key, value in options.items() if key.upper() in cls.slots}
+    strange = [k for k in options if k not in (*named, *OPTIONS)]
+    if strange and cls.__init__ is Module.__init__:
+        raise CompositionError(f"{cls!r}() takes {', '.join(OPTIONS)}, not {strange[0]}")
+    if not args and not named:
+        return
+    if cls.role != "layer" and not cls.slots:
+        raise CompositionError(f"{cls!r} takes no parameters: write {cls!r}")
+    if cls.values is not None or not cls.slots or any(hasattr(a, "shape") for a in args):
+        raise CompositionError(
+            f"{cls!r}() makes an instance and takes {', '.join(OPTIONS)}, by name; "
+            f"to run a network on arrays write noeira.compile({cls!r}).forward(x)"
+        )
+    place = "in .of(…)" if named else "in brackets"
+    try:
+        cls.parametrised(args, dict(named))
+    except CompositionError as mistake:
+        raise CompositionError(f"type parameters go {place}: {mistake}") from None
+    inside = ", ".join([*map(short, args), *(f"{k}={short(v)}" for k, v in named.items())])
+    right = f"{cls.__name__}.of({inside})" if named else f"{cls.__name__}[{inside}]"
+    instance = "()" if cls.role == "layer" else ""
+    raise CompositionError(
+        f"type parameters go {place}: write {right}{instance}, not {cls.__name__}({inside})"
+    )
 
 
 def shown(cls: type[Module], slot: Slot) -> str:

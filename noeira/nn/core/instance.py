@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import CompositionError, DtypeError
 from noeira.nn.core.init import initializer
 from noeira.nn.core.parameters import Parameter, StateTensor, joined
+from noeira.nn.core.slots import described
 
 if TYPE_CHECKING:
     from noeira.nn.core.module import Module
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 
 class Instance:
-    """The half of `Module` that has memory. A child is a view of the same store at its own path."""
+    """The half of `Module` that has memory. A child is a view of the same store at its own path.
+
+    `copy.deepcopy` and `pickle` give an instance with memory of its own: parameters, moments and
+    states (those of the whole network, for a child). `copy.copy` gives another name for the same
+    memory.
+    """
 
     store: Store
     path: str
@@ -32,7 +38,9 @@ class Instance:
         rule = initializer(init)
         check_key(seed, 0)
         if dtype not in ("f32", "f64"):
-            raise DtypeError(f"parameters are kept in f32 or f64, not {dtype!r}")
+            raise DtypeError(
+                f"parameters are kept in f32 or f64, not {described(dtype)}{near(dtype)}"
+            )
         module: type[Module] = type(self)
         states = module.states()
         types = {path: TensorType(info.dtype, info.shape) for path, info in states.items()}
@@ -77,6 +85,14 @@ class Instance:
         place = f" at {self.path}" if self.path else ""
         count = sum(info.size for info in module.parameters().values())
         return f"<{module!r}{place}: {module.shapes()}, {count:,} parameters>"
+
+
+def near(dtype: Any) -> str:
+    """`: write dtype='f32'` for a dtype of NumPy or PyTorch, by its name or as an object."""
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    known = {"float32": "f32", "float64": "f64", "float": "f64", "double": "f64"}
+    found = known.get(str(name).rpartition(".")[2].lower())
+    return f": write dtype={found!r}" if found else ""
 
 
 def missing(owner: Any, kind: str, path: str, infos: dict[str, Any]) -> CompositionError:

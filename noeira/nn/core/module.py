@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.types import Layout, lay_out
-from noeira.nn.core.binding import bind, type_text, usage
+from noeira.nn.core.binding import bind, refuse_call, type_text, usage
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.instance import Instance
 from noeira.nn.core.parameters import Param, ParamInfo, State, StateInfo, Tensor, walk
@@ -320,12 +320,7 @@ class Module(Instance, metaclass=ModuleType):
         )
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        if args:
-            inside = ", ".join(map(repr, args))
-            raise CompositionError(
-                f"type parameters go in brackets: "
-                f"write {cls.__name__}[{inside}](), not {cls.__name__}({inside})"
-            )
+        refuse_call(cls, args, options)
         cls.need_parameters()
         return super().__new__(cls)
 

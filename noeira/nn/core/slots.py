@@ -6,6 +6,7 @@ class Conv(Module):
     STRIDE = size(1)                  # with a default
     BIAS = flag(True)                 # True or False
     SLOPE = number(0.01)              # a finite number
+    EPS = number(1e-5, above=0.0)     # a number greater than 0
     INNER = module()                  # a module type
     LAYERS = modules()                # module types, one or more
 """
@@ -127,28 +128,43 @@ class FlagSlot(Slot):
 
 
 class NumberSlot(Slot):
-    """A finite number from `low` to `high`, both included."""
+    """A finite number from `low` to `high`, both included, and greater than `above`."""
 
     def __init__(
-        self, default: Any = MISSING, low: float = -math.inf, high: float = math.inf
+        self,
+        default: Any = MISSING,
+        low: float = -math.inf,
+        high: float = math.inf,
+        above: float = -math.inf,
     ) -> None:
         super().__init__(default)
-        self.low, self.high = low, high
+        if low != -math.inf and above != -math.inf:
+            raise CompositionError(
+                f"number: low={low:g} allows {low:g}, above={above:g} does not allow {above:g}; "
+                f"give one of the two"
+            )
+        self.low, self.high, self.above = low, high, above
 
     @property
     def what(self) -> str:  # type: ignore[override]
         """What belongs here."""
-        if self.low == -math.inf and self.high == math.inf:
+        if self.low == self.above == -math.inf and self.high == math.inf:
             return "a finite number"
+        if self.above != -math.inf:
+            most = "" if self.high == math.inf else f" and at most {self.high:g}"
+            return f"a number greater than {self.above:g}{most}"
         if self.high == math.inf:
             return f"a number of at least {self.low:g}"
+        if self.low == -math.inf:
+            return f"a number of at most {self.high:g}"
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, value: Any, written: str) -> Any:
         if isinstance(value, (bool, str, type)) or not hasattr(value, "__float__"):
             raise self.refuse(value, written)
         real = float(value)
-        if not math.isfinite(real) or not self.low <= real <= self.high:
+        inside = self.low <= real <= self.high and real > self.above
+        if not math.isfinite(real) or not inside:
             raise self.refuse(real, written)
         return real + 0.0  # -0.0 and 0.0 are one type
 
@@ -201,9 +217,18 @@ def flag(default: bool) -> bool:
     return slot
 
 
-def number(default: Any = MISSING, low: float = -math.inf, high: float = math.inf) -> float:
-    """A type parameter that is a finite number from `low` to `high`."""
-    slot: Any = NumberSlot(default, low, high)
+def number(
+    default: Any = MISSING,
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: float = -math.inf,
+) -> float:
+    """A type parameter that is a finite number: `number(0.5, low=0.0, high=1.0)` is from 0 to 1,
+    both included; `number(1e-5, above=0.0)` is greater than 0.
+
+    Raises CompositionError if both `low` and `above` are given.
+    """
+    slot: Any = NumberSlot(default, low, high, above)
     return slot
 
 

@@ -68,6 +68,7 @@ def trace(
     target = declare_target(builder, net, shapes, with_targets, batch, dtype)
     given = scope.run(*inputs)
     outputs = given if isinstance(given, tuple) else (given,)
+    check_hints(builder)
     if target is None:
         return builder.done(owned(builder, outputs))
     found = list[Value]()
@@ -79,6 +80,17 @@ def trace(
         made = Scope(builder, kind, {}, path=path, phase=phase).run(outputs[0], target)
         found += made if isinstance(made, tuple) else (made,)
     return builder.done(owned(builder, found))
+
+
+def check_hints(builder: Builder) -> None:
+    """Raises CompositionError if a module calls a result what every program calls its own."""
+    for node in builder.nodes:
+        for value in node.outputs:
+            if value.name in RESERVED:
+                raise CompositionError(
+                    f"{node.origin.type} at {node.origin.path} calls a result {value.name}, which "
+                    "is a value of every program; give another hint"
+                )
 
 
 def graph_name(net: type[Module]) -> str:

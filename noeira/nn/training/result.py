@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Epoch:
     """One pass over the training data.
 
-    loss: mean over the samples, as they were met. test_loss, accuracy: over the test data
-    afterwards, None without.
-    seconds: of training and evaluation together.
+    loss: mean over the samples, as they were met. test_loss: over the test data afterwards, None
+    without; metrics: likewise, by name. seconds: of training and evaluation together.
     """
 
     loss: float
     test_loss: float | None
-    accuracy: float | None
     seconds: float
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the test data whose class was found, from 0 to 1; None without such a metric."""
+        return self.metrics.get("accuracy")
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class TrainResult:
 
     def __str__(self) -> str:
         count = f"{len(self.epochs)} epoch{'' if len(self.epochs) == 1 else 's'}"
+        if self.interrupted:
+            count += ", interrupted"
         if self.accuracy is None:
             return f"loss {self.loss:.4f} ({count}, {self.seconds:.1f} s)" if self.epochs else count
         return f"test accuracy {100 * self.accuracy:.1f} % ({count}, {self.seconds:.1f} s)"

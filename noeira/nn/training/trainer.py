@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from noeira.errors import DataError, ShapeError
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.loss import CrossEntropy, LossLike
+from noeira.nn.metrics import MetricLike
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.training.progress import Interrupts, Reporter
 from noeira.nn.training.result import Epoch, TrainResult
@@ -32,6 +34,7 @@ class Trainer:
         target: str = "cpu",
         seed: int = 0,
         dtype: Literal["f32", "f64"] = "f32",
+        metrics: Sequence[MetricLike] | None = None,
     ) -> None:
         from noeira.job import check_options, check_type
 
@@ -40,6 +43,7 @@ class Trainer:
             check_type(net)
         self.given, self.batch, self.loss, self.optimizer = net, batch, loss, optimizer
         self.init, self.target, self.seed, self.dtype = init, target, seed, dtype
+        self.metrics = metrics
         self.made: Program | None = None
         self.loaded: tuple[Any, ...] = ()
 
@@ -105,9 +109,12 @@ class Trainer:
                 self.seed,
                 self.dtype,
                 self.target,
+                self.metrics,
             )
         given = (*train, *(test or ()), shuffle)
-        if list(map(id, given)) != list(map(id, self.loaded)):
+        if list(map(id, given)) == list(map(id, self.loaded)):
+            self.made.loaded().renew(*train, test)
+        else:
             self.made.load(*train, evaluation=test, shuffle=shuffle)
             # Kept alive, so that no other array can get the identity of one of these.
             self.loaded = given
@@ -128,9 +135,12 @@ class Trainer:
         loss = data.steps(left, between)
         if interrupts.wanted:
             return None
-        found = program.evaluate() if tested else {}
+        found = data.evaluate(between) if tested else {}
+        if tested and not found:
+            return None
         seconds = time.perf_counter() - started
-        return Epoch(loss, found.get("loss"), found.get("accuracy"), seconds)
+        test_loss = found.pop("loss", None)
+        return Epoch(loss, test_loss, seconds, found)
 
 
 def pair(name: str, data: Any) -> tuple[Any, Any]:

@@ -1,0 +1,99 @@
+"""From scalar expressions to C statements over vectors, or CUDA scalars: the same text for both."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noeira.errors import VerifyError
+from noeira.ir.scalar import COMPARISONS, Expr
+
+INFIX = ("+", "-", "*", "/")
+
+
+@dataclass
+class Lowering:
+    """Turns expressions into C statements over vectors (or CUDA scalars): the same text for both.
+
+    A subexpression that is used more than once, and every literal, gets a name of its own.
+    """
+
+    dtype: str
+    constants: dict[str, str]
+    lines: list[str]
+    temporaries: int = 0
+
+    def literal(self, value: float) -> str:
+        """The name of a constant, broadcast before the loop."""
+        text = c_literal(value, self.dtype)
+        return self.constants.setdefault(text, f"c{len(self.constants)}")
+
+    def assign(self, target: str, expr: Expr, names: Mapping[str, str]) -> None:
+        """Append the statements that give `target` the value of the expression."""
+        uses = Counter[Expr]()
+
+        def count(e: Expr) -> None:
+            if e.op in ("var", "const"):
+                return
+            uses[e] += 1
+            if uses[e] == 1:
+                for arg in e.args:
+                    count(arg)
+
+        count(expr)
+        known: dict[Expr, str] = {}
+
+        def text(e: Expr) -> str:
+            if e.op == "var":
+                return names[e.args[0]]
+            if e.op == "const":
+                return self.literal(e.args[0])
+            if e in known:
+                return known[e]
+            made = self.form(e.op, [text(arg) for arg in e.args])
+            if uses[e] > 1 and e != expr and e.op not in COMPARISONS:
+                known[e] = f"t{self.temporaries}"
+                self.temporaries += 1
+                self.lines.append(f"const {self.dtype}v {known[e]} = {bare(made)};")
+                return known[e]
+            return made
+
+        self.lines.append(f"const {self.dtype}v {target} = {bare(text(expr))};")
+
+    def form(self, op: str, args: list[str]) -> str:
+        """One operation as text."""
+        if op in INFIX:
+            return f"({args[0]} {op} {args[1]})"
+        if op == "neg":
+            return f"(-{args[0]})"
+        return f"{op}_{self.dtype}({', '.join(args)})"
+
+
+def bare(text: str) -> str:
+    """The text without one pair of parentheses that encloses the whole of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
+def c_literal(value: float, dtype: str) -> str:
+    """A float as C: short decimals as they are, others in hexadecimal, so that no digit is lost."""
+    suffix = "f" if dtype == "f32" else ""
+    if dtype == "f32":
+        import struct
+
+        try:
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            raise VerifyError(f"{value} does not fit in f32") from None
+    if math.isinf(value) or math.isnan(value):
+        return {math.inf: "INFINITY", -math.inf: "(-INFINITY)"}.get(value, "NAN")
+    text = repr(float(f"{value:.6g}"))
+    return f"{text}{suffix}" if float(text) == value else f"{value.hex()}{suffix}"

@@ -1,0 +1,61 @@
+"""Names that `noeira.nn` does not have: the one message for each, with the name that was meant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+# Parts of the names of layers that are common elsewhere and are still to come.
+TO_COME = (
+    "attention",
+    "batchnorm",
+    "conv",
+    "dropout",
+    "embedding",
+    "flatten",
+    "groupnorm",
+    "gru",
+    "layernorm",
+    "lstm",
+    "pool",
+    "rmsnorm",
+    "rnn",
+    "softmax",
+    "transformer",
+)
+
+
+def refuse(name: str, known: Sequence[str]) -> NoReturn:
+    """Raises AttributeError or, for `from noeira.nn import name`, ImportError."""
+    # Such an import asks for the attribute first, and would replace an AttributeError, whatever it
+    # says, by a message of its own; a submodule that is not imported yet must come out as missing.
+    frame = sys._getframe(2)
+    importing = frame.f_code.co_name == "_handle_fromlist"
+    if name.startswith("__") or (importing and is_submodule(name)):
+        raise AttributeError(name)
+    text = f"there is no {name} in noeira.nn{advice(name, known)}"
+    raise ImportError(text) if importing else AttributeError(text)
+
+
+def is_submodule(name: str) -> bool:
+    """Whether `noeira.nn.name` can be imported."""
+    from importlib.util import find_spec
+
+    return find_spec(f"noeira.nn.{name}") is not None
+
+
+def advice(name: str, known: Sequence[str]) -> str:
+    """What follows `there is no Relu in noeira.nn`."""
+    import difflib
+
+    lower = name.lower()
+    by_lower = {other.lower(): other for other in known}
+    if lower not in by_lower and any(part in lower for part in TO_COME):
+        return " yet; a layer of your own is a class, see help(noeira.nn.Module)"
+    near = [lower.removesuffix("loss")]
+    if near[0] not in by_lower:
+        near = difflib.get_close_matches(lower, by_lower, n=1)
+    if near:
+        return f"; did you mean {by_lower[near[0]]}?"
+    return "; print(noeira.nn.__all__) shows what there is"

@@ -1,0 +1,195 @@
+"""What a module's `trace` is given and gives, held against its signature: a graph that breaks the
+promise of a type is refused where the trace that broke it ends.
+
+A signature speaks of one sample. In a graph the batch is the first axis of every value, except for
+what losses and metrics give, which are numbers of the whole batch.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from noeira.errors import CompositionError
+from noeira.ir.graph import Node, Value
+from noeira.ir.types import TensorType
+from noeira.nn.core.signature import Pattern, Signature, listed
+from noeira.nn.core.unify import Misfit, solve
+
+if TYPE_CHECKING:
+    from noeira.nn.core.module import Module
+    from noeira.nn.core.scope import Scope
+
+Types = tuple[TensorType, ...]
+
+
+def check_inputs(scope: Scope, inputs: tuple[Any, ...]) -> None:
+    """Raises CompositionError if the module does not take these values."""
+    takes = scope.module.shapes().inputs
+    for index, value in enumerate(inputs):
+        if not isinstance(value, Value):
+            raise CompositionError(
+                f"{where(scope)}: input {index + 1} is {shown(value)}, not a value of the graph"
+            )
+    types = tuple(value.type for value in inputs)
+    if len(types) != len(takes) or solved(scope.module, types) is None:
+        gives = ", ".join(map(str, types)) or "nothing"
+        giver = f"the trace of {scope.caller!r} gives it" if scope.caller else "it is given"
+        raise CompositionError(
+            f"{where(scope)} takes {listed(takes)} after the batch axis, but {giver} {gives}"
+        )
+
+
+def check_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> None:
+    """Raises CompositionError if `trace` gave something else than the signature promises."""
+    promised, values = scope.module.shapes().outputs, made if isinstance(made, tuple) else (made,)
+    if not values or not all(isinstance(value, Value) for value in values):
+        raise CompositionError(
+            f"{scope.module.__name__}.trace must return the value it emitted last "
+            f"(or a tuple of values), not {shown(made)}"
+        )
+    if len(values) != len(promised):
+        count = f"{len(promised)} value{'s' if len(promised) > 1 else ''}"
+        raise CompositionError(
+            f"{where(scope)}: its signature promises {count}, {listed(promised)}, "
+            f"its trace gave {len(values)}"
+        )
+    before, given = tuple(v.type for v in inputs), tuple(v.type for v in values)
+    index = first_broken(scope.module, before, given)
+    if index is not None:
+        raise CompositionError(
+            f"{where(scope)}: its signature promises {promised[index]}, its trace gave "
+            f"{given[index]}{instead(scope.module, before, index, given[index])}"
+        )
+
+
+def check_operands(scope: Scope, op: str, inputs: tuple[Any, ...]) -> None:
+    """Raises CompositionError for an operand that is no value of the graph."""
+    for index, value in enumerate(inputs):
+        if isinstance(value, Value):
+            continue
+        advice = ""
+        if isinstance(value, (int, float)):
+            advice = (
+                f': numbers go in as attributes, as in scope.emit("scale", x, factor={value!r})'
+            )
+        elif isinstance(value, (tuple, list)):
+            advice = ": emit gives a tuple for an op of several results; take one of them"
+        raise CompositionError(
+            f"{where(scope)}: operand {index + 1} of {op} is {shown(value)}, not a value{advice}"
+        )
+
+
+def check_child(scope: Scope, name: str, module: type[Module]) -> None:
+    """Raises CompositionError if the module has no such child: its tensors would not exist, or be
+    of other shapes.
+    """
+    there, owner = children_of(scope.module), scope.module.__name__
+    if module in there.get(name, ()):
+        return
+    if name not in there:
+        raise CompositionError(
+            f"{owner}.children() does not list {name!r}: "
+            f"define the classmethod children(cls), giving (({name!r}, {module!r}),)"
+        )
+    known = " and ".join(map(repr, there[name]))
+    raise CompositionError(
+        f"{owner}.children() lists {name!r} as {known}, its trace has {module!r} there"
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def children_of(module: type[Module]) -> dict[str, tuple[type[Module], ...]]:
+    """The children by name; those without a name share one."""
+    found: dict[str, tuple[type[Module], ...]] = {}
+    for name, child in module.children():
+        found[name] = (*found.get(name, ()), child)
+    return found
+
+
+def check_rows(scope: Scope, node: Node) -> None:
+    """Raises CompositionError for an op along the last axis of an input that has only the batch
+    axis: it would mix samples. A sum over everything says what it does.
+    """
+    op, layer = node.op, scope.module.role == "layer"
+    if op.kind != "row" or not layer or not any(v.type.shape for v in node.outputs):
+        return
+    for value in node.inputs:
+        if value in scope.inputs and len(value.type.shape) == 1:
+            raise CompositionError(
+                f"{where(scope)}: {op.name} works along the last axis, but one sample has no axis "
+                f"here: {value.type} is the batch alone; "
+                f'give it one in the signature, such as "(*, D) -> (*, D)"'
+            )
+
+
+@functools.lru_cache(maxsize=1024)
+def solved(module: type[Module], inputs: Types) -> Signature | None:
+    """The signature for inputs of these types; None if they do not fit."""
+    signature = module.shapes()
+    found = [sample(t, like) for t, like in zip(inputs, signature.inputs, strict=True)]
+    try:
+        return None if None in found else solve(signature, found)
+    except Misfit:
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def first_broken(module: type[Module], inputs: Types, outputs: Types) -> int | None:
+    """The first output that is not what the signature promises for these inputs, if any."""
+    signature = module.shapes()
+    before = [sample(t, like) for t, like in zip(inputs, signature.inputs, strict=True)]
+    given = list[Pattern | None]()
+    for index, (type, like) in enumerate(zip(outputs, signature.outputs, strict=True)):
+        if module.role == "layer":
+            alone = None if type.shape[:1] != inputs[0].shape[:1] else sample(type, like)
+        else:
+            alone = Pattern(type.shape, None, like.dtype)
+        given.append(alone)
+        try:
+            solve(signature, before, given)
+        except Misfit:
+            return index
+        if alone is None:
+            return index
+    return None
+
+
+def sample(type: TensorType, like: Pattern) -> Pattern | None:
+    """One sample of a value, to be held against `like`; None if it has no batch axis, or is not
+    floating point where that is wanted.
+    """
+    if not type.shape or (like.dtype is None and not type.is_float):
+        return None
+    return Pattern(type.shape[1:], None, type.dtype if like.dtype else None)
+
+
+def instead(module: type[Module], inputs: Types, index: int, made: TensorType) -> str:
+    """`, not f32[2, 5]`: the type that the signature promises for these inputs, if it is known."""
+    signature = solved(module, inputs)
+    assert signature is not None
+    try:
+        shape = signature.outputs[index].shape
+    except ValueError:
+        return ""
+    front = inputs[0].shape[:1] if module.role == "layer" else ()
+    dtype = signature.outputs[index].dtype or next(
+        (t.dtype for t in (made, *inputs) if t.is_float), "f32"
+    )
+    return f", not {TensorType(dtype, (*front, *shape))}"
+
+
+def where(scope: Scope) -> str:
+    """The module and its place: `Q at 0`; the network itself needs none."""
+    return f"{scope.module!r} at {scope.path}" if scope.path else repr(scope.module)
+
+
+def shown(value: Any) -> str:
+    """What stands where a value of the graph belongs."""
+    from noeira.nn.core.parameters import Tensor
+
+    if isinstance(value, Tensor):
+        return f'the declaration of {value.name} (write scope.param("{value.name}"))'
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return repr(value)
