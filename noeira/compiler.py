@@ -23,8 +23,8 @@ from noeira.nn.metrics import MetricLike
 from noeira.nn.optimizer import Optimizer
 from noeira.passes.pipeline import resume
 from noeira.runtime.dump import Dumper
-from noeira.runtime.program import Program, Unit
-from noeira.runtime.unit import Toolchain, choose_toolchain, compiled_unit, reference_unit
+from noeira.runtime.program import Program
+from noeira.runtime.unit import Toolchain, Unit, choose_toolchain, compiled_unit, reference_unit
 
 if TYPE_CHECKING:
     from noeira.codegen.c import CTarget

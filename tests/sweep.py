@@ -26,8 +26,8 @@ from noeira.ir.plan import Call, Choice
 from noeira.ir.scalar import is_const
 from noeira.ir.types import TensorType
 from noeira.runtime.build import build_library, load
+from noeira.runtime.c_compiler import Compiler
 from noeira.runtime.cache import open_cache
-from noeira.runtime.toolchain import Compiler
 
 # Small enough that every sample is shared by threads and taken in all its stages.
 SMALL_LIMITS = {

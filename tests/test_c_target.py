@@ -18,7 +18,7 @@ from noeira.ir.graph import Builder, Node
 from noeira.ir.op import Draw, Sample, op
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.ir.types import TensorType
-from noeira.runtime.toolchain import find_compiler
+from noeira.runtime.c_compiler import find_compiler
 
 TARGET = CTarget(AVX512)
 

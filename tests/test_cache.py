@@ -20,9 +20,9 @@ from noeira.commands import cache as cache_command
 from noeira.errors import CompilerError, NoeiraError
 from noeira.runtime import own
 from noeira.runtime.build import SOURCE, build_library, load, open_library, unit_key
+from noeira.runtime.c_compiler import Compiler, find_compiler
 from noeira.runtime.cache import Cache, open_cache
-from noeira.runtime.entry import CHECKSUMS, digest_of
-from noeira.runtime.toolchain import Compiler, find_compiler
+from noeira.runtime.cache_entry import CHECKSUMS, digest_of
 
 KEY = digest_of("a key")
 FILES: dict[str, bytes | Path] = {"unit.c": b"int x;\n", "unit.so": bytes(range(256)) * 9}
@@ -318,7 +318,7 @@ from pathlib import Path
 from noeira.codegen.source import Source
 from noeira.runtime.build import build_library, load
 from noeira.runtime.cache import Cache
-from noeira.runtime.toolchain import require_compiler
+from noeira.runtime.c_compiler import require_compiler
 cache = Cache(sys.argv[1])
 compiler = require_compiler(cache)
 print("ready", flush=True)
@@ -608,7 +608,7 @@ import sys, time
 from noeira.runtime.build import load, open_library
 from noeira.runtime.cache import Cache
 from noeira.runtime.own import own_digest
-from noeira.runtime.toolchain import find_compiler
+from noeira.runtime.c_compiler import find_compiler
 began = time.perf_counter()
 cache = Cache(sys.argv[1])
 compiler = find_compiler(cache)

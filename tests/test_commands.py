@@ -16,7 +16,7 @@ import pytest
 from noeira.__main__ import main
 from noeira.commands import COMMANDS, assembly, terminal
 from noeira.ir.text import parse_dump
-from noeira.runtime.toolchain import find_compiler
+from noeira.runtime.c_compiler import find_compiler
 
 pytest_plugins = ("command_line",)
 

@@ -37,7 +37,7 @@ import pytest
 
 import noeira
 from noeira import config
-from noeira.runtime.toolchain import find_compiler
+from noeira.runtime.c_compiler import find_compiler
 
 TOP = Path(__file__).resolve().parents[1]
 PACKAGE = Path(noeira.__file__).parent

@@ -31,7 +31,7 @@ from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.op import BadSample, Draw, Op, Sample, op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.types import TensorType
-from noeira.runtime.toolchain import find_compiler
+from noeira.runtime.c_compiler import find_compiler
 
 OPS = every_op()
 LAUNCHING = [rule for rule in OPS if rule.launches]

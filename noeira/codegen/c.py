@@ -9,22 +9,11 @@ from typing import Any
 
 from noeira.codegen.gemm import Cut, Gemm, GemmChoice, choose_gemm, workspace_bytes
 from noeira.codegen.lower import Body, body_of, operand_id
-from noeira.codegen.target import ISA
+from noeira.codegen.target import CTYPES, ISA
 from noeira.errors import VerifyError
 from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import DTYPE_BYTES, TensorType
-
-CTYPES = {
-    "f32": "float",
-    "f64": "double",
-    "bf16": "unsigned short",
-    "f16": "unsigned short",
-    "i32": "int",
-    "i64": "long long",
-    "u8": "unsigned char",
-    "bool": "unsigned char",
-}
 
 # One thread does fewer elements: half of them in another processor's cache gains nothing.
 SPLIT_ELEMENTS = 4096

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from noeira.codegen.loops import Grid
-from noeira.codegen.target import ISA
+from noeira.codegen.target import CTYPES, ISA
 from noeira.codegen.view import Kernel, Operand
 from noeira.ir.types import DTYPE_BYTES
 
-CTYPES = {"f32": "float", "f64": "double"}
 LANE_NUMBERS = {"f32": "int", "f64": "long long"}
 
 # A block of a panel of B that several tiles of rows use: it stays in the L2 cache.

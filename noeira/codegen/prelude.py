@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from noeira.codegen.environment import environment
 from noeira.codegen.target import ISA
-
-if TYPE_CHECKING:
-    pass
 
 OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2")
 LIBM_MATHS = ("maths_libm.c.j2",)

@@ -7,6 +7,18 @@ from dataclasses import dataclass
 
 from noeira.ir.types import DTYPE_BYTES
 
+# The C type of each dtype; 16-bit floats are stored as their bits.
+CTYPES = {
+    "f32": "float",
+    "f64": "double",
+    "bf16": "unsigned short",
+    "f16": "unsigned short",
+    "i32": "int",
+    "i64": "long long",
+    "u8": "unsigned char",
+    "bool": "unsigned char",
+}
+
 
 @dataclass(frozen=True)
 class ISA:

@@ -72,4 +72,3 @@ class Kernel:
     tail: Elementwise
     anchor: Any = None
     choice: Any = None
-    comment: tuple[str, ...] = ()

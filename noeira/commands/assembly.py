@@ -10,16 +10,13 @@ from pathlib import Path
 from noeira.codegen.source import Source
 from noeira.codegen.target import ISA
 from noeira.errors import CompilerError, NoeiraError
+from noeira.runtime.c_compiler import Compiler, require_compiler
 from noeira.runtime.cache import open_cache
 from noeira.runtime.process import first_lines, run
-from noeira.runtime.toolchain import Compiler, require_compiler
 
 SECONDS = 120
 # Flags of the unit's build that are for linking, or would make an error of a flag that is not used.
 LEFT_OUT = ("-shared", "-Werror")
-NOTE = (
-    "# from the compiler's -S; objdump (Debian, Ubuntu: apt install binutils) shows addresses too"
-)
 NOTE = "# as the compiler lists it: objdump (apt install binutils) would show addresses too"
 # What a compiler appends to the name of a function that it specialised.
 CLONE = r"(?:\.\w+)*"

@@ -121,7 +121,7 @@ def compilers() -> Iterator[Finding]:
     """The C compiler, and whether what it builds can be loaded and called."""
     from noeira.codegen.source import Source
     from noeira.runtime.build import build_library, load
-    from noeira.runtime.toolchain import ADVICE, find_compiler
+    from noeira.runtime.c_compiler import ADVICE, find_compiler
 
     try:
         compiler = find_compiler()

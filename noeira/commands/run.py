@@ -130,8 +130,8 @@ def compiled(plan: Plan, target: CTarget, toolchain: Toolchain) -> EntryPoint:
 def from_source(path: str, entry: str) -> EntryPoint:
     """A unit of C as it stands."""
     from noeira.runtime.build import build_library, load
+    from noeira.runtime.c_compiler import require_compiler
     from noeira.runtime.cache import open_cache
-    from noeira.runtime.toolchain import require_compiler
 
     text = read_text(path)
     plans = plans_in_source(path, text)

@@ -114,7 +114,7 @@ def target_of(isa: str | None) -> CTarget:
         if isa not in ISAS:
             raise DeviceError(f"there is no vector unit {isa!r}; there are {', '.join(ISAS)}")
         return CTarget(ISAS[isa])
-    from noeira.runtime.toolchain import find_compiler
+    from noeira.runtime.c_compiler import find_compiler
 
     found = find_compiler()
     return CTarget(found.isa if found else PLAIN)

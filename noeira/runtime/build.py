@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from noeira import config
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError, NoeiraError
+from noeira.runtime.c_compiler import Compiler
 from noeira.runtime.cache import Cache
+from noeira.runtime.cache_entry import Entry, digest_of
 from noeira.runtime.disk import log, remove_tree
-from noeira.runtime.entry import Entry, digest_of
 from noeira.runtime.fork import Lock
 from noeira.runtime.process import first_lines, run
-from noeira.runtime.toolchain import Compiler
 
 if TYPE_CHECKING:
     from ctypes import CDLL

@@ -14,6 +14,19 @@ from typing import TypeVar
 
 from noeira import config
 from noeira.errors import NoeiraError
+from noeira.runtime.cache_entry import (
+    EDITED,
+    LOCK_SECONDS,
+    LOCKS,
+    Entry,
+    digest_of,
+    entry_folder,
+    free_edit_name,
+    intact_entry,
+    kept_edits,
+    remove_entry,
+    store_entry,
+)
 from noeira.runtime.disk import (
     TEMPORARY,
     children,
@@ -26,19 +39,6 @@ from noeira.runtime.disk import (
     replace_file,
     temporary_folder,
     touch,
-)
-from noeira.runtime.entry import (
-    EDITED,
-    LOCK_SECONDS,
-    LOCKS,
-    Entry,
-    digest_of,
-    entry_folder,
-    free_edit_name,
-    intact_entry,
-    kept_edits,
-    remove_entry,
-    store_entry,
 )
 from noeira.runtime.fork import Lock
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from noeira.runtime.cache import Cache, open_cache
-from noeira.runtime.entry import digest_of
+from noeira.runtime.cache_entry import digest_of
 
 PACKAGE = str(Path(__file__).parent.parent)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.graph import Input
@@ -18,22 +17,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.runtime.entry_point import EntryPoint
+    from noeira.runtime.unit import Unit
 
 # Flat memory that belongs to the module instance; other states belong to the program.
 SHARED_STATES = ("params", "m", "v", "gradients", "step", "tick")
 
 
-@dataclass(frozen=True)
-class Unit:
-    """What was built: entry points by name, their source and its folder ("" for the reference)."""
-
-    entries: dict[str, EntryPoint]
-    source: str = ""
-    folder: str = ""
-
-
 # Builds the entries of resident data sets: (training samples, evaluation samples) -> unit.
-BuildResident = Callable[[int, int], Unit]
+BuildResident: TypeAlias = "Callable[[int, int], Unit]"
 
 
 class Parameters(Mapping[str, Any]):

@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING
 
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import VERSION, Plan, parse_plan
-from noeira.runtime.entry_point import CompiledEntry, ReferenceEntry
-from noeira.runtime.program import Unit
+from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
 
 if TYPE_CHECKING:
     from noeira.codegen.c import CTarget
     from noeira.codegen.source import Source
     from noeira.runtime.build import Library
+    from noeira.runtime.c_compiler import Compiler
     from noeira.runtime.cache import Cache
-    from noeira.runtime.toolchain import Compiler
 
 NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What was built: entry points by name, their source and its folder ("" for the reference)."""
+
+    entries: dict[str, EntryPoint]
+    source: str = ""
+    folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Toolchain:
         "" if ops are defined outside noeira: a graph names them, but does not say what they do.
         """
         from noeira.ir.op import OPS
-        from noeira.runtime.entry import digest_of
+        from noeira.runtime.cache_entry import digest_of
         from noeira.runtime.own import own_digest
 
         if any(op.foreign for op in OPS.values()):
@@ -67,8 +75,8 @@ def choose_toolchain(target: str) -> Toolchain | None:
     """The toolchain of target `cpu`; None for `reference`, and without a C compiler (said once)."""
     if target == "reference":
         return None
+    from noeira.runtime.c_compiler import ADVICE, find_compiler
     from noeira.runtime.cache import open_cache
-    from noeira.runtime.toolchain import ADVICE, find_compiler
 
     cache = open_cache()
     compiler = find_compiler(cache)

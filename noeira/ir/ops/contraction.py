@@ -17,8 +17,6 @@ from noeira.ir.types import TensorType
 if TYPE_CHECKING:
     import numpy as np
 
-SIZES = (1, 7, 16, 17, 33)
-
 
 def f32(*shape: int) -> TensorType:
     """A float type for samples."""

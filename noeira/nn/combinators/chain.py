@@ -5,7 +5,7 @@ not fit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from noeira.errors import CompositionError
 from noeira.nn.combinators.container import unary
@@ -126,12 +126,12 @@ def first_break(layers: Sequence[type[Module]], given: Pattern) -> Break | None:
 
 
 def replaced(
-    layers: Sequence[type[Module]], end: str, axis: int, length: int
+    layers: Sequence[type[Module]], end: Literal["takes", "gives"], axis: int, length: int
 ) -> list[type[Module]] | None:
     """The chain with an axis of its first or last layer changed; None if it then breaks."""
     changed = list(layers)
     position = 0 if end == "takes" else -1
-    new = changed[position].adjusted("takes" if end == "takes" else "gives", axis, length)
+    new = changed[position].adjusted(end, axis, length)
     if new is None:
         return None
     changed[position] = new

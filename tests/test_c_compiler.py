@@ -16,10 +16,10 @@ from noeira.codegen.source import Source
 from noeira.codegen.target import ISAS
 from noeira.commands import doctor
 from noeira.errors import CompilerError
-from noeira.runtime import toolchain
+from noeira.runtime import c_compiler
 from noeira.runtime.build import build_library, load
+from noeira.runtime.c_compiler import find_compiler, require_compiler
 from noeira.runtime.cache import Cache
-from noeira.runtime.toolchain import find_compiler, require_compiler
 
 has_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
@@ -36,14 +36,14 @@ float noeira_exp(float x) { return expf(x) + 1.0f; }
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(toolchain, "_found", {})
+    monkeypatch.setattr(c_compiler, "_found", {})
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("NOEIRA_CACHE", str(tmp_path / "cache"))
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a new process begins."""
-    monkeypatch.setattr(toolchain, "_found", {})
+    monkeypatch.setattr(c_compiler, "_found", {})
 
 
 def script(path: Path, text: str) -> Path:
@@ -119,7 +119,7 @@ def test_refused_flags_are_left_out(
     compiler = require_compiler()
     flags = set(compiler.flags)
     assert not flags & missing
-    assert set(toolchain.REQUIRED_FLAGS) <= flags
+    assert set(c_compiler.REQUIRED_FLAGS) <= flags
     assert "-Wall" in flags
     if "-mcpu=native" in missing:
         assert compiler.isa.name in ("plain", "neon")
@@ -163,7 +163,7 @@ def test_a_useless_choice_is_an_error(monkeypatch: pytest.MonkeyPatch, text: str
 
 def without_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr(toolchain, "ziglang_program", lambda: None)
+    monkeypatch.setattr(c_compiler, "ziglang_program", lambda: None)
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -204,8 +204,8 @@ def test_ziglang_serves_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_processor_is_told_the_same_twice():
-    assert toolchain.processor() == toolchain.processor()
-    assert "MHz" not in toolchain.processor()
+    assert c_compiler.processor() == c_compiler.processor()
+    assert "MHz" not in c_compiler.processor()
 
 
 def examine(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -16,8 +16,8 @@ from noeira import config
 from noeira.codegen.target import ISA, isa_from_macros
 from noeira.errors import CompilerError
 from noeira.runtime.cache import Cache, open_cache
+from noeira.runtime.cache_entry import digest_of
 from noeira.runtime.disk import log
-from noeira.runtime.entry import digest_of
 from noeira.runtime.process import first_lines, run
 
 # Without these a compiler is no use: contraction changes the numbers.
