@@ -9,6 +9,7 @@ from typing import Any, Literal
 from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.op import op
+from noeira.ir.states import LOSS
 from noeira.ir.text import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.init import Initializer, Kaiming
@@ -73,7 +74,7 @@ class Job:
         """
         found = list[Dump]()
         for entry, rows in batches("fit", samples, self.batch):
-            resident = Resident(samples, (("loss", float(rows)),))
+            resident = Resident(samples, ((LOSS, float(rows)),))
             passes = (Vjp(), self.update(), resident)
             found.append(self.dump(entry, rows, loss=self.loss, passes=passes))
         return found
@@ -83,9 +84,7 @@ class Job:
         found = list[Dump]()
         for entry, rows in batches("evaluate", samples, min(self.batch, samples)):
             graph = self.trace(entry, rows, self.loss, "eval", self.metrics)
-            weights = tuple(
-                (v.name, float(rows) if v.name == "loss" else 1.0) for v in graph.outputs
-            )
+            weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
             found.append(dump_of(graph, (Resident(samples, weights),)))
         return found
 

@@ -150,9 +150,7 @@ def test_an_edited_source_is_run_when_asked_and_says_so(
     first = noeira.compile(Net, **OPTIONS)
     loss = first.step(x, y)
     source = Path(first.units[0].folder) / "unit.c"
-    marker = (
-        "long noeira_sequential_step(char *arena, void *const *io, int max_threads, long steps) {"
-    )
+    marker = "long noeira_sequential_step(char *arena, void *const *io, int max_threads, "
     text = source.read_text()
     assert marker in text
     source.write_text(text.replace("        if (thread == 0)\n            done = step;", EDIT))

@@ -207,7 +207,6 @@ def test_a_bad_step_inside_a_native_call_of_several() -> None:
     x[45, 2] = np.nan
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
     program.load(x, y, shuffle=False)
-    program.loaded().seconds_a_step = 1e-6
     with pytest.raises(noeira.NotFiniteError, match=r"the loss of step 5 is not finite"):
         program.steps(6)
     assert program.store.arrays["step"] == 4 and program.loaded().done == 4

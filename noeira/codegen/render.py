@@ -20,6 +20,7 @@ from noeira.codegen.source import Source
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
 from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
+from noeira.ir.states import BAD
 from noeira.ir.text import node_lines
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def entry_view(
         )
         for call in plan.calls
     )
-    bad = names.get(f"{STATE} bad")
+    bad = names.get(f"{STATE} {BAD}")
     words = {word for call in calls for text in call.arguments for word in re.findall(r"\w+", text)}
     used = tuple(root for root in roots if root.c_name in words or root.c_name == bad)
     return EntryView(entry_symbol(plan.name), plan, used, calls, bad)

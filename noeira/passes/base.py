@@ -12,6 +12,7 @@ from noeira.errors import ParseError, VerifyError
 from noeira.ir.attributes import filled
 from noeira.ir.graph import ComputeGraph, State, Value, attr_items
 from noeira.ir.lexer import literal
+from noeira.ir.states import PARAMS
 from noeira.ir.text import parse_fields
 
 
@@ -58,7 +59,7 @@ def defined(graph: ComputeGraph, name: str, by: str) -> Value:
 def parameters(graph: ComputeGraph, by: str) -> State:
     """The flat state of the parameters. Raises VerifyError if the graph has none."""
     for state in graph.states:
-        if state.value.name == "params":
+        if state.value.name == PARAMS:
             return state
     raise VerifyError(f"{by}: @{graph.name} has no parameters, so there is nothing to train")
 

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from noeira.ir.graph import Builder, ComputeGraph
+from noeira.ir.states import GRADIENTS, GRADS
 from noeira.passes.base import Pass, defined
-from noeira.passes.vjp import GRADS
-
-STATE = "gradients"
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,12 @@ class KeepGradients(Pass):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
         grads = defined(graph, GRADS, self.name)
-        builder.update(builder.state(STATE, grads.type), grads)
+        builder.update(builder.state(GRADIENTS, grads.type), grads)
         return builder.done(graph.outputs)
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         return replace(
             graph,
-            states=tuple(s for s in graph.states if s.value.name != STATE),
-            updates=tuple(u for u in graph.updates if u.state.name != STATE),
+            states=tuple(s for s in graph.states if s.value.name != GRADIENTS),
+            updates=tuple(u for u in graph.updates if u.state.name != GRADIENTS),
         )

@@ -23,10 +23,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Input, Node, Origin, Update, Value
+from noeira.ir.states import BAD, COUNTER, CURSOR, OK, ORDER, TICK, TOTAL, total
 from noeira.ir.types import TensorType
 from noeira.passes.base import Pass, defined
-
-COUNTER, TOTAL = TensorType("i64", ()), TensorType("f64", ())
 
 
 @dataclass(frozen=True)
@@ -45,23 +44,23 @@ class Resident(Pass):
         rows = graph.inputs[0].value.type.shape[0]
         gathered, inputs, cursor = self.prefix(graph, rows)
         builder = Builder.of(replace(graph, inputs=inputs, nodes=(*gathered, *graph.nodes)))
-        builder.state("cursor", COUNTER)
-        ok = [v for n in graph.nodes for v in n.outputs if v.name == "ok"]
+        builder.state(CURSOR, COUNTER)
+        ok = [v for n in graph.nodes for v in n.outputs if v.name == OK]
         with builder.at(self.origin()):
             for name, weight in self.weights:
-                total = builder.state(f"total.{name}", TOTAL)
+                added_up = builder.state(total(name), TOTAL)
                 value = defined(graph, name, self.name)
                 added = builder.emit(
-                    "accumulate", total, value, *ok, weight=weight, hint=f"{total.name}.next"
+                    "accumulate", added_up, value, *ok, weight=weight, hint=f"{added_up.name}.next"
                 )
-                builder.update(total, added)
+                builder.update(added_up, added)
             if ok:
-                bad = builder.state("bad", COUNTER, initial=("constant(-1.0)",))
-                tick = graph.state("tick").value
-                builder.update(bad, builder.emit("record_bad", bad, tick, *ok, hint="bad.next"))
+                bad = builder.state(BAD, COUNTER, initial=("constant(-1.0)",))
+                tick = graph.state(TICK).value
+                builder.update(bad, builder.emit("record_bad", bad, tick, *ok, hint=f"{BAD}.next"))
             builder.update(
                 cursor,
-                builder.emit("advance", cursor, *ok, by=rows, hint="cursor.next"),
+                builder.emit("advance", cursor, *ok, by=rows, hint=f"{CURSOR}.next"),
             )
         return builder.done(graph.outputs)
 
@@ -74,7 +73,7 @@ class Resident(Pass):
     ) -> tuple[tuple[Node, ...], tuple[Input, ...], Value]:
         """The nodes that gather each input, the inputs that take its place, and the cursor."""
         builder = Builder("gather")
-        cursor = Value("cursor", COUNTER)
+        cursor = Value(CURSOR, COUNTER)
         data = [
             builder.input(
                 f"data.{given.value.name}",
@@ -83,7 +82,7 @@ class Resident(Pass):
             )
             for given in graph.inputs
         ]
-        order = builder.input("order", TensorType("i32", (self.samples,)), self.samples)
+        order = builder.input(ORDER, TensorType("i32", (self.samples,)), self.samples)
         with builder.at(self.origin()):
             for source, given in zip(data, graph.inputs, strict=True):
                 builder.emit("take", source, order, cursor, rows=rows, hint=given.value.name)
@@ -95,7 +94,7 @@ class Resident(Pass):
         takes = [n for n in own if n.op.name == "take"]
         made = {v.name for n in own for v in n.outputs}
         kept: tuple[Update, ...] = tuple(u for u in graph.updates if u.new.name not in made)
-        totals = {f"total.{name}" for name, _ in self.weights} | {"cursor", "bad"}
+        totals = {total(name) for name, _ in self.weights} | {CURSOR, BAD}
         return replace(
             graph,
             inputs=tuple(Input(n.outputs[0], limits[n.inputs[0].name]) for n in takes),

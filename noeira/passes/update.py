@@ -23,9 +23,9 @@ from noeira.ir.attributes import filled
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
+from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, TICK
 from noeira.ir.types import Range, TensorType
 from noeira.passes.base import Pass, appended, defined, parameters
-from noeira.passes.vjp import GRADS
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,18 @@ class ApplyOptimizer(Pass):
     lr: float = 0.001
     options: tuple[tuple[str, Any], ...] = ()
     decayed: int = 0
-    loss: str = "loss"
+    loss: str = LOSS
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
         params = parameters(graph, self.name).value
         grads, loss = defined(graph, GRADS, self.name), defined(graph, self.loss, self.name)
-        scalar, counter = TensorType(params.type.dtype, ()), TensorType("i64", ())
+        scalar = TensorType(params.type.dtype, ())
         moments = [builder.state(name, params.type) for name in self.moments()]
-        lr = builder.state("lr", scalar, initial=(f"constant({self.lr!r})",))
-        step, tick = builder.state("step", counter), builder.state("tick", counter)
+        lr = builder.state(LEARNING_RATE, scalar, initial=(f"constant({self.lr!r})",))
+        step, tick = builder.state(STEP, COUNTER), builder.state(TICK, COUNTER)
         with builder.at(Origin(ROOT, f"optimizer {self.op}", self.name)):
-            ok = builder.emit("finite", loss, hint="ok")
+            ok = builder.emit("finite", loss, hint=OK)
             operands = (params, grads, lr, step, ok, *moments)
             following = builder.emit(
                 self.op,
@@ -59,8 +59,8 @@ class ApplyOptimizer(Pass):
                 **self.attrs(),
                 hint=tuple(f"{v.name}.next" for v in (params, *moments)),
             )
-            counted = builder.emit("count", step, ok, hint="step.next")
-            ticked = builder.emit("count", tick, hint="tick.next")
+            counted = builder.emit("count", step, ok, hint=f"{STEP}.next")
+            ticked = builder.emit("count", tick, hint=f"{TICK}.next")
         results: tuple[Value, ...] = following if isinstance(following, tuple) else (following,)
         for state, new in zip(
             (params, *moments, step, tick), (*results, counted, ticked), strict=True
@@ -86,7 +86,7 @@ class ApplyOptimizer(Pass):
         return rule.moments(filled(rule.name, rule.Attrs, self.attrs()))
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
-        made = {*self.moments(), "lr", "step", "tick"}
+        made = {*self.moments(), LEARNING_RATE, STEP, TICK}
         new = {v.name for n in graph.nodes if n.origin.by == self.name for v in n.outputs}
         return replace(
             appended(graph, self.name),

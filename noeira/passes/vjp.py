@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from noeira.errors import VerifyError
 from noeira.ir.graph import ADJOINT, ROOT, Builder, ComputeGraph, Node, Origin, State, Value
+from noeira.ir.states import GRADS, LOSS
 from noeira.ir.types import TensorType
 from noeira.passes.base import Pass, appended, parameters
-
-GRADS = "grads"
 
 
 def gradients(
@@ -96,7 +95,7 @@ class Vjp(Pass):
     """Gradients of `loss` in every parameter, as the value %grads."""
 
     name: ClassVar[str] = "vjp"
-    loss: str = "loss"
+    loss: str = LOSS
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)

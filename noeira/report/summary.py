@@ -8,6 +8,7 @@ from typing import Any
 
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Plan
+from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -17,7 +18,7 @@ from noeira.passes.vjp import GRADS
 from noeira.report.stages import Stages, stages_of
 from noeira.report.table import bytes_text, plural, table
 
-MOMENTS = ("m", "v")
+MOMENTS = (FIRST_MOMENT, SECOND_MOMENT)
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,12 @@ def memory_of(plan: Plan) -> tuple[tuple[str, int], ...]:
     """Bytes by purpose; what there is none of is left out."""
     graph = plan.graph
     states = {state.value.name: state.value.type.nbytes for state in graph.states}
-    own = ("params", "gradients", *MOMENTS)
+    own = (PARAMS, GRADIENTS, *MOMENTS)
     packed = [v.type.nbytes for node in graph.nodes for v in node.outputs if v.name == GRADS]
-    in_arena = 0 if "gradients" in states else sum(packed)
+    in_arena = 0 if GRADIENTS in states else sum(packed)
     found = {
-        "parameters": states.get("params", 0),
-        "gradients": states.get("gradients", 0),
+        "parameters": states.get(PARAMS, 0),
+        "gradients": states.get(GRADIENTS, 0),
         "moments": sum(states.get(name, 0) for name in MOMENTS),
         "other states": sum(size for name, size in states.items() if name not in own),
         "arena": plan.arena,

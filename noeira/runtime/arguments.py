@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir.arrays import NAMES, dtype_name, numpy_dtype
 from noeira.ir.graph import Input
+from noeira.ir.states import TARGET
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +36,7 @@ def as_array(name: str, given: Any) -> np.ndarray:
 def label(declared: Input) -> str:
     """The argument's name as the user writes it: the target is called y."""
     name = declared.value.name
-    return "y" if name == "target" else name
+    return "y" if name == TARGET else name
 
 
 def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
@@ -45,7 +46,7 @@ def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
 
 def check_count(declared: Sequence[Input], given: Sequence[Any]) -> None:
     """Raises ShapeError if there are more or fewer inputs than the network takes."""
-    wanted = [d for d in declared if d.value.name != "target"]
+    wanted = [d for d in declared if d.value.name != TARGET]
     got = len(given) - (len(declared) - len(wanted))
     if got == len(wanted):
         return
@@ -105,7 +106,7 @@ def checked_rows(declared: Input, given: Any) -> np.ndarray:
 
 def open_shape(declared: Input, array: np.ndarray) -> str:
     """What to say where samples were taken for numbers, their shape being open in the type."""
-    if len(declared.value.type.shape) > 1 or array.ndim < 2 or declared.value.name == "target":
+    if len(declared.value.type.shape) > 1 or array.ndim < 2 or declared.value.name == TARGET:
         return ""
     return f"; if a sample has a shape, say so: compile(…, input={array.shape[1:]})"
 

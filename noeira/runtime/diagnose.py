@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import NotFiniteError
 from noeira.ir.graph import Node
 from noeira.ir.interpret import interpret
+from noeira.ir.states import STEP
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ def not_finite(program: Program, entry: EntryPoint) -> NotFiniteError:
     """The error for a step whose loss was not finite: names the first parameter, input or node that
     is not.
     """
-    step = int(program.store.arrays["step"])
+    step = int(program.store.arrays[STEP])
     head = f"the loss of step {step + 1} is not finite"
     tail = "parameters, moments and counters are as they were before it"
     for name in program.params:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from noeira import config
 from noeira.codegen.interface import entry_symbol, io_names
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.interpret import interpret
-from noeira.ir.plan import Plan
+from noeira.ir.plan import STATE, Plan
+from noeira.ir.states import BAD
 from noeira.ir.types import TensorType
 from noeira.runtime.fork import is_forked
 from noeira.runtime.store import aligned_zeros
@@ -31,6 +33,10 @@ def thread_count() -> int:
     if chosen is not None:
         return chosen
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# A native call lasts about this long at most, so that Ctrl-C and progress need no threads.
+CALL_SECONDS = 0.05
 
 
 class EntryPoint:
@@ -56,7 +62,9 @@ class EntryPoint:
         return self.arrays[f"output {name}"]
 
     def run(self, steps: int = 1) -> int:
-        """Up to `steps` calls in turn; gives how many, fewer after one that was not ok."""
+        """Up to `steps` calls in turn, for about CALL_SECONDS at most; gives how many. A call that
+        was not ok is the last.
+        """
         raise NotImplementedError
 
 
@@ -70,7 +78,13 @@ class CompiledEntry(EntryPoint):
         self.plan, self.library = plan, library
         self.arena = aligned_zeros(TensorType("u8", (max(plan.arena, 1),)))
         self.function: Any = getattr(library, entry_symbol(plan.name))
-        self.function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_long]
+        self.function.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_long,
+            ctypes.c_double,
+        ]
         self.function.restype = ctypes.c_long
         self.arena_address = self.arena.ctypes.data
         self.table_address = ctypes.addressof(self.table)
@@ -80,16 +94,21 @@ class CompiledEntry(EntryPoint):
         self.table[self.slots[root]] = array.ctypes.data
 
     def run(self, steps: int = 1) -> int:
-        return self.function(self.arena_address, self.table_address, thread_count(), steps)
+        return self.function(
+            self.arena_address, self.table_address, thread_count(), steps, CALL_SECONDS
+        )
 
 
 class ReferenceEntry(EntryPoint):
     """A graph run with NumPy."""
 
     def run(self, steps: int = 1) -> int:
+        end = time.perf_counter() + CALL_SECONDS
         for step in range(steps):
             self.call()
-            bad = self.arrays.get("state bad")
+            if time.perf_counter() > end:
+                return step + 1
+            bad = self.arrays.get(f"{STATE} {BAD}")
             if bad is not None and bad[()] >= 0:
                 return step + 1
         return steps

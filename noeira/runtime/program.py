@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.graph import Input
 from noeira.ir.random import Distribution, fill
+from noeira.ir.states import LEARNING_RATE, LOSS, SHARED
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
     from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.unit import Unit
-
-# Flat memory that belongs to the module instance; other states belong to the program.
-SHARED_STATES = ("params", "m", "v", "gradients", "step", "tick")
 
 
 # Builds the entries of resident data sets: (training samples, evaluation samples) -> unit.
@@ -106,7 +104,7 @@ class Program:
         for state in entry.graph.states:
             name, type = state.value.name, state.value.type
             fresh = name not in self.store.arrays and name not in self.own_states
-            if name in SHARED_STATES or name in self.store.arrays:
+            if name in SHARED or name in self.store.arrays:
                 array = self.store.array(name, type)
             else:
                 array = self.own_states.setdefault(name, aligned_zeros(type))
@@ -133,7 +131,7 @@ class Program:
         with self.store.lock:
             self.pass_in(entry, x, y)
             entry.run()
-            return float(entry.output("loss"))
+            return float(entry.output(LOSS))
 
     def gradients(self, x: Any, y: Any) -> float:
         """Loss and gradients of a batch, parameters unchanged; the gradients are then in
@@ -143,7 +141,7 @@ class Program:
         with self.store.lock:
             self.pass_in(entry, x, y)
             entry.run()
-            return float(entry.output("loss"))
+            return float(entry.output(LOSS))
 
     def pass_in(self, entry: EntryPoint, x: Any, y: Any) -> None:
         """Check a batch and its targets and bind them to an entry."""
@@ -249,9 +247,9 @@ class Program:
 
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""
-        if "lr" not in self.own_states:
+        if LEARNING_RATE not in self.own_states:
             self.entry("step", "compile it with loss=… and optimizer=…")
-        return self.own_states["lr"]
+        return self.own_states[LEARNING_RATE]
 
     @property
     def plans(self) -> dict[str, Any]:

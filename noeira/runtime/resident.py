@@ -4,23 +4,19 @@ for each epoch.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DataError, ShapeError
 from noeira.ir.random import ORDER_STREAM, permutation
+from noeira.ir.states import BAD, CURSOR, LOSS, total
 from noeira.runtime.arguments import checked_samples, inputs_and_target
 from noeira.runtime.diagnose import not_finite
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.program import Program
-
-# A native call lasts about this long at most, so that Ctrl-C and progress need no threads.
-CALL_SECONDS = 0.05
 
 
 class ResidentData:
@@ -46,9 +42,8 @@ class ResidentData:
         self.unit = program.build_resident(self.samples, self.test_samples)
         program.add(self.unit)
         # What an earlier data set left behind does not count for this one.
-        self.state("cursor")[...], self.state("bad")[...] = 0, -1
+        self.state(CURSOR)[...], self.state(BAD)[...] = 0, -1
         self.ordered_epoch: int | None = None
-        self.seconds_a_step = CALL_SECONDS
         self.bind(train, test)
 
     def check(self, x: Any, y: Any) -> list[np.ndarray]:
@@ -104,12 +99,12 @@ class ResidentData:
     @property
     def epoch(self) -> int:
         """Passes over the data that are complete."""
-        return int(self.state("cursor")) // self.samples
+        return int(self.state(CURSOR)) // self.samples
 
     @property
     def done(self) -> int:
         """Steps of the present epoch that are done."""
-        return int(self.state("cursor")) % self.samples // self.program.batch
+        return int(self.state(CURSOR)) % self.samples // self.program.batch
 
     @property
     def batches(self) -> int:
@@ -123,14 +118,14 @@ class ResidentData:
         Raises NotFiniteError.
         """
         with self.program.store.lock:
-            first, self.state("total.loss")[...] = int(self.state("cursor")), 0.0
+            first, self.state(total(LOSS))[...] = int(self.state(CURSOR)), 0.0
             while n:
                 did = self.native_call(n)
                 n -= did
                 if between is not None and between(did):
                     break
-            seen = int(self.state("cursor")) - first
-        return float(self.state("total.loss")) / max(seen, 1)
+            seen = int(self.state(CURSOR)) - first
+        return float(self.state(total(LOSS))) / max(seen, 1)
 
     def native_call(self, most: int) -> int:
         """One call of a training entry; gives the number of steps done."""
@@ -138,26 +133,15 @@ class ResidentData:
         full = self.samples // self.program.batch - self.done
         if full > 0:
             entry = self.unit.entries["fit"]
-            count = min(most, full, self.steps_a_call())
+            count = min(most, full)
         else:
             entry, count = self.unit.entries["fit.last"], 1
-        did = self.timed(entry, count)
-        if self.state("bad") >= 0:
+        did = entry.run(count)
+        if self.state(BAD) >= 0:
             # The bad step changed nothing, so its batch comes next: the caller may change
             # something and go on.
-            self.state("bad")[...] = -1
+            self.state(BAD)[...] = -1
             raise not_finite(self.program, entry)
-        return did
-
-    def steps_a_call(self) -> int:
-        """How many steps a native call may make."""
-        return max(1, int(CALL_SECONDS / self.seconds_a_step))
-
-    def timed(self, entry: EntryPoint, count: int) -> int:
-        """Run an entry; remembers how long a step takes."""
-        started = time.perf_counter()
-        did = entry.run(count)
-        self.seconds_a_step = max((time.perf_counter() - started) / did, 1e-7)
         return did
 
     def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:
@@ -167,20 +151,20 @@ class ResidentData:
         """
         if not self.test_samples:
             raise DataError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
-        names = [f"total.{v.name}" for v in self.unit.entries["evaluate"].graph.outputs]
+        names = [total(v.name) for v in self.unit.entries["evaluate"].graph.outputs]
         with self.program.store.lock:
-            cursor = int(self.state("cursor"))
+            cursor = int(self.state(CURSOR))
             try:
-                for name in ("cursor", *names):
+                for name in (CURSOR, *names):
                     self.state(name)[...] = 0
                 if self.stopped_evaluating(between):
                     return {}
                 totals = [float(self.state(name)) for name in names]
             finally:
-                self.state("cursor")[...] = cursor
+                self.state(CURSOR)[...] = cursor
         means = {"loss": totals[0] / self.test_samples}
         metrics = zip(self.program.metrics, totals[1::2], totals[2::2], strict=True)
-        return means | {name: total / count for name, total, count in metrics}
+        return means | {name: added / count for name, added, count in metrics}
 
     def stopped_evaluating(self, between: Callable[[int], bool] | None) -> bool:
         """Run the evaluation over all its data; True if `between` ended it early."""
@@ -188,7 +172,7 @@ class ResidentData:
         calls = [("evaluate", full), *([("evaluate.last", 1)] if rest else [])]
         for name, steps in calls:
             while steps:
-                steps -= self.timed(self.unit.entries[name], min(steps, self.steps_a_call()))
+                steps -= self.unit.entries[name].run(steps)
                 if between is not None and between(0):
                     return True
         return False

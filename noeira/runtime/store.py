@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
+from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
 from noeira.ir.types import Layout, TensorType
 from noeira.runtime.fork import Lock
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 # What a parameter owns, and the state that holds it for all parameters.
-KINDS = {"val": "params", "grd": "gradients", "m": "m", "v": "v"}
+KINDS = {"val": PARAMS, "grd": GRADIENTS, "m": FIRST_MOMENT, "v": SECOND_MOMENT}
 ALIGNMENT = 64
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
 from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.states import COUNTER, FLAG, TOTAL
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
-
-COUNTER, FLAG, TOTAL = TensorType("i64", ()), TensorType("bool", ()), TensorType("f64", ())
 
 
 def expect(name: str, operand: str, got: TensorType, want: TensorType) -> None:

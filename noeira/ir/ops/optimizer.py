@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
 from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.ops.control import COUNTER, FLAG, expect
+from noeira.ir.ops.control import expect
+from noeira.ir.states import COUNTER, FIRST_MOMENT, FLAG, SECOND_MOMENT
 from noeira.ir.types import Range, TensorType
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class SGD(Optimizer):
     operands, results = ("p", "g", "lr", "step", "ok", "m"), ("p", "m")
 
     def moments(self, attrs: SGDAttrs) -> tuple[str, ...]:
-        return ("m",) if attrs.momentum else ()
+        return (FIRST_MOMENT,) if attrs.momentum else ()
 
     def infer(
         self,
@@ -176,7 +177,7 @@ class Adam(Optimizer):
     results = ("p", "m", "v")
 
     def moments(self, attrs: AdamAttrs) -> tuple[str, ...]:
-        return ("m", "v")
+        return (FIRST_MOMENT, SECOND_MOMENT)
 
     def infer(
         self,

@@ -7,6 +7,7 @@ from typing import Literal
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
+from noeira.ir.states import INPUT, LOSS, PARAMS, TARGET, is_reserved
 from noeira.ir.types import TensorType
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.module import Module
@@ -14,26 +15,6 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Shape, Signature
 
 Phase = Literal["train", "eval"]
-# Names of values that programs have beside those of the network.
-RESERVED = frozenset(
-    [
-        "x",
-        "target",
-        "loss",
-        "ok",
-        "grads",
-        "params",
-        "gradients",
-        "m",
-        "v",
-        "lr",
-        "step",
-        "tick",
-        "cursor",
-        "bad",
-        "order",
-    ]
-)
 
 
 def trace(
@@ -73,8 +54,8 @@ def trace(
         return builder.done(owned(builder, outputs))
     found = list[Value]()
     if loss is not None:
-        made = Scope(builder, loss, {}, path="loss", phase=phase).run(outputs[0], target)
-        found.append(made if made.name == "loss" else copied(builder, made, "loss"))
+        made = Scope(builder, loss, {}, path=LOSS, phase=phase).run(outputs[0], target)
+        found.append(made if made.name == LOSS else copied(builder, made, LOSS))
     for index, kind in enumerate(metrics):
         path = f"metric.{index}"
         made = Scope(builder, kind, {}, path=path, phase=phase).run(outputs[0], target)
@@ -86,7 +67,7 @@ def check_hints(builder: Builder) -> None:
     """Raises CompositionError if a module calls a result what every program calls its own."""
     for node in builder.nodes:
         for value in node.outputs:
-            if value.name in RESERVED:
+            if is_reserved(value.name):
                 raise CompositionError(
                     f"{node.origin.type} at {node.origin.path} calls a result {value.name}, which "
                     "is a value of every program; give another hint"
@@ -117,7 +98,7 @@ def per_sample(
 def input_names(shapes: Signature) -> tuple[str, ...]:
     """x, or x0, x1, … if there are several."""
     count = len(shapes.inputs)
-    return ("x",) if count == 1 else tuple(f"x{i}" for i in range(count))
+    return (INPUT,) if count == 1 else tuple(f"{INPUT}{i}" for i in range(count))
 
 
 def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
@@ -134,7 +115,7 @@ def declare_tensors(
     rule, infos = initializer(init), net.parameters()
     values: dict[str, Value] = {}
     for path in (*infos, *net.states()):
-        if path in RESERVED or path.startswith("total."):
+        if is_reserved(path):
             raise CompositionError(
                 f"{net!r}: a tensor of the network itself cannot be called {path}, which is a "
                 "value of every program; give it another name"
@@ -145,7 +126,7 @@ def declare_tensors(
         members = [Value(m.name, TensorType(dtype, m.shape)) for m in layout.members]
         initial = [str(infos[m.name].distribution(rule)) for m in layout.members]
         flat = TensorType(dtype, (layout.size,), layout.name)
-        builder.state("params", flat, members, initial)
+        builder.state(PARAMS, flat, members, initial)
         values |= {m.name: m for m in members}
     for path, info in net.states().items():
         type = TensorType(info.dtype, info.shape)
@@ -174,7 +155,7 @@ def declare_target(
                 f"{kinds[0]!r} takes targets {wanted[0]} and {kind!r} takes {pattern}; "
                 "one target cannot be both"
             )
-    return builder.input("target", typed(wanted[0], batch, dtype), wanted[0].limit)
+    return builder.input(TARGET, typed(wanted[0], batch, dtype), wanted[0].limit)
 
 
 def owned(builder: Builder, outputs: Sequence[Value]) -> list[Value]:
