@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -101,7 +102,7 @@ def test_assembly(call: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
     assert text.startswith("# as the compiler lists it") and "k10_adam" in text
 
 
-@pytest.mark.skipif(not Path("/usr/bin/objdump").exists(), reason="there is no objdump")
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
 @needs_compiler
 def test_disassembly(call: Callable[..., str]):
     text = call("kernels", "net.py:Joined", "adam", "--asm")

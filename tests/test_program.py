@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -500,3 +501,23 @@ def test_several_inputs_are_a_tuple() -> None:
         program.step(x[:6], y[:6])
     with pytest.raises(noeira.ShapeError, match="x1 has 11 rows, x0 has 12"):
         program.forward((x, c[:11]))
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_a_native_call_ends_by_the_clock(
+    target: str, threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOEIRA_THREADS", threads)
+    x, y = data(40)
+    program = noeira.compile(
+        Small, loss=CrossEntropy, optimizer=SGD(lr=0.0), batch=10, target=target
+    )
+    program.load(x, y, shuffle=False)
+    program.steps(1)
+    started = time.perf_counter()
+    did = program.entries["fit"].run(1_000_000_000)
+    assert time.perf_counter() - started < 2.0
+    # What was counted is what was done.
+    assert 0 < did == program.store.arrays["step"] - 1
+    assert program.loaded().done == (did + 1) % 4
