@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -n 2 --durations=10 $(ARGS)
 
-# `make … ARGS="-k name"` hands more arguments to pytest, or to the example.
+# `make … ARGS="-k name"` hands more arguments to pytest, the example or the benchmarks.
 ARGS ?=
 
 # pytest ends with 5 when it ran no test, which is never what a target here wants.
@@ -16,7 +16,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help mnist test slow lint types format wheel clean
+.PHONY: help mnist test slow lint types format bench wheel clean
 
 help:  ## this list
 	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ types: $(VENV)/.lint  ## basedpyright
 format: $(VENV)/.lint  ## write ruff's format and safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# `make bench ARGS="--peers FOLDER --python PYTHON"` measures other frameworks in turn with it.
+bench: $(VENV)/.installed  ## the benchmarks, quickly
+	@$(BIN)/python benchmarks/run.py --quick $(ARGS)
 
 # The tests are copied away from the checkout, so that only the installed wheel can be imported.
 wheel: $(VENV)/.test  ## build the wheel and run the quick tests against it

@@ -1,194 +1,295 @@
-"""Measures the GEMM template: GF/s, and the share of the fma peak measured in the same run.
+"""Matrix products, ours beside OpenBLAS's and oneDNN's: GFLOP/s, and the share of the peak.
 
-    python benchmarks/gemm.py [M,K,N | M,K,N,nn | M,K,N,nt | M,K,N,tn | M,K,N,tt …]
+    python benchmarks/gemm.py [SHAPE …]                 beside the OpenBLAS of this Python's NumPy
+    python benchmarks/gemm.py [SHAPE …] --python PYTHON beside scipy-openblas32 and onednn there
 
-Without shapes it runs those of an MLP at batch 100, of a small transformer, and squares; `t` says
-that an operand is stored transposed. Each shape is built by gcc with OpenMP; a time is the best
-of many calls, each between barriers. Results go to the screen only.
+SHAPE is M,K,N, or M,K,N,nt or M,K,N,tn where the right or the left operand is stored transposed.
+Ours is what a program runs: a graph of one matmul, planned, rendered and built like any other. Each
+side is a process; they measure a shape in turn, round after round. The peak is that of
+multiply-adds in registers.
 """
 
 from __future__ import annotations
 
-import ctypes
-import subprocess
+import argparse
 import sys
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from functools import partial
+from typing import Any
 
-import numpy as np
-
-from noeira.codegen.environment import template
-from noeira.codegen.gemm import Gemm, choose_gemm
-from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.target import ISA, isa_from_macros
-from noeira.codegen.view import Elementwise, Kernel, Operand, Store
-
-FLAGS = ("-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno")
-FLAGS += ("-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
-SHAPES = (
-    "100,784,256",
-    "100,256,784,nt",
-    "784,100,256,tn",
-    "1024,384,1536",
-    "1024,1536,384,nt",
-    "384,1024,1536,tn",
-    "512,512,512",
-    "1024,1024,1024",
-    "2048,2048,2048",
-    "100,128,10",
-    "1,784,256",
-    "1,256,784,nt",
+from blas import Product, libraries
+from common import (
+    Table,
+    Timing,
+    ask_for_priority,
+    combined,
+    common_parser,
+    digits,
+    geometric_mean,
+    length,
+    parsed,
+    percent,
+    share_note,
+    show,
+    timed_batches,
+    undisturbed,
+    use_processors,
 )
-THREADS = (1, 2)
-ROUNDS = 5
-SECONDS_PER_ROUND = 0.02
-PEAK_CHAINS = 12
+from machine import fma_peak
+from processes import Run, Worker, print_result, requests, run_of
 
-DRIVER = """
-#include <omp.h>
-double best_time(const int threads, const long calls, const float *a0, const float *a1, float *y0) {
-    double best = 1e30;
-#pragma omp parallel num_threads(threads)
-    for (long call = 0; call < calls; call++) {
-#pragma omp barrier
-        const double start = omp_get_wtime();
-        gemm(omp_get_thread_num(), threads, NULL, a0, a1, y0);
-#pragma omp barrier
-        const double time = omp_get_wtime() - start;
-#pragma omp master
-        if (time < best) best = time;
-    }
-    return best;
-}
+# A fully connected layer with few rows and one with many, their gradients, and squares.
+SHAPES = """
+100,784,256  100,256,784,nt  784,100,256,tn  1024,384,1536  1024,1536,384,nt  384,1024,1536,tn
+512,512,512  1024,1024,1024  2048,2048,2048  4096,4096,4096
 """
+# Other fully connected layers with their gradients; parts of transformers; odd sizes.
+MORE_SHAPES = """
+1,784,256  1,256,128  1,128,10  1,256,784,nt  784,1,256,tn  8,2048,2048  16,512,512  32,1024,1024
+100,256,128  100,128,10  100,10,128,nt  128,100,10,tn  256,100,128,tn  1024,784,256
+784,1024,256,tn  1024,256,128  1024,128,10  128,1024,10,tn
+64,64,64  256,64,256  256,256,64  256,384,1152  768,128,512  1024,384,384  384,1024,384,tn
+1024,384,65  1024,65,384,nt  512,768,3072  512,3072,768,nt  768,512,3072,tn
+17,33,65  31,1000,1  100,100,100  127,127,127  257,129,511  333,777,555  999,1,777  1,1000,1000
+64,20000,64  1000,1000,1000
+"""
+LARGE = 2048**3
+TOLERANCE = {"f32": 1e-4, "f64": 1e-12}
 
 
-def main(shapes: Sequence[str]) -> None:
-    """Prints a line for each shape."""
-    isa = host_isa()
-    with tempfile.TemporaryDirectory() as folder:
-        peaks = measure_peaks(isa, Path(folder))
-        print(f"{isa.name}, peak of f32 multiply-adds: " + describe(peaks, peaks))
-        for number, shape in enumerate(shapes):
-            m, k, n, kind = parse(shape)
-            kernel = product(m, n, k, kind[0] == "t", kind[1] == "t", isa)
-            library = build(render(kernel) + DRIVER, isa, Path(folder) / f"gemm{number}")
-            rates = {threads: measure(library, kernel, threads) for threads in THREADS}
-            lanes = kernel.choice.lanes
-            tiles = " ".join(f"{rows}x{vectors * lanes}" for rows, vectors in kernel.choice.tiles)
-            print(
-                f"{m}x{k}x{n} {kind}".ljust(20),
-                describe(rates, peaks),
-                f"  tiles {tiles}",
-                flush=True,
+@dataclass(frozen=True)
+class Shape:
+    """op(a)[m, k] @ op(b)[k, n]"""
+
+    m: int
+    k: int
+    n: int
+    kind: str = "nn"
+
+    @classmethod
+    def of(cls, text: str) -> Shape:
+        """From `M,K,N` or `M,K,N,nt`. Raises ValueError."""
+        m, k, n, kind = [*text.split(","), "nn"][:4]
+        if kind not in ("nn", "nt", "tn"):
+            raise ValueError(f"{text}: {kind} is none of nn, nt, tn")
+        return cls(int(m), int(k), int(n), kind)
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.k}x{self.n} {self.kind}"
+
+    @property
+    def transpose_a(self) -> bool:
+        """Whether the left operand is stored [k, m]."""
+        return self.kind[0] == "t"
+
+    @property
+    def transpose_b(self) -> bool:
+        """Whether the right operand is stored [n, k]."""
+        return self.kind[1] == "t"
+
+    @property
+    def operands(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """As they are stored."""
+        m, k, n = self.m, self.k, self.n
+        return (k, m) if self.transpose_a else (m, k), (n, k) if self.transpose_b else (k, n)
+
+    @property
+    def flops(self) -> int:
+        """Of the product."""
+        return 2 * self.m * self.k * self.n
+
+
+class Ours:
+    """Our kernel, run as a program runs it."""
+
+    def __init__(self, shape: Shape, dtype: str) -> None:
+        from entries import Case, entries
+
+        from noeira.ir.graph import Builder, Value
+        from noeira.ir.types import TensorType
+        from noeira.runtime.unit import choose_toolchain
+
+        def build(builder: Builder) -> Sequence[Value]:
+            a, b = (
+                builder.input(name, TensorType(dtype, sizes))
+                for name, sizes in zip("ab", shape.operands, strict=True)
             )
+            turned_a, turned_b = shape.transpose_a, shape.transpose_b
+            return [builder.emit("matmul", a, b, transpose_a=turned_a, transpose_b=turned_b)]
+
+        toolchain = choose_toolchain("cpu")
+        assert toolchain is not None
+        case = Case("matmul", (shape.m, shape.k, shape.n), 0, build)
+        (self.entry,) = entries([case], toolchain)
+        (call,) = self.entry.plan.calls
+        self.choice = " ".join(map(str, call.choice.stages))
+        (result,) = self.entry.graph.outputs
+        self.arrays = [
+            *(self.entry.arrays[f"input {x}"] for x in "ab"),
+            self.entry.output(result.name),
+        ]
+        self.run = self.entry.run
 
 
-def parse(shape: str) -> tuple[int, int, int, str]:
-    """M, K, N and which operands are stored transposed, from `M,K,N` or `M,K,N,nt`."""
-    m, k, n, *kind = shape.split(",")
-    return int(m), int(k), int(n), kind[0] if kind else "nn"
+class Theirs:
+    """A library's, given by the words that say how to call it."""
+
+    choice = ""
+
+    def __init__(self, shape: Shape, dtype: str, words: Sequence[str]) -> None:
+        import numpy as np
+
+        from noeira.ir.types import TensorType
+        from noeira.runtime.store import aligned_zeros
+
+        random = np.random.default_rng(0)
+        sizes = (*shape.operands, (shape.m, shape.n))
+        self.arrays = [aligned_zeros(TensorType(dtype, size)) for size in sizes]
+        for array in self.arrays[:2]:
+            array[...] = random.standard_normal(array.shape, array.dtype)
+        a, b, c = (array.ctypes.data for array in self.arrays)
+        path, symbol, integer = words
+        self.run = partial(Product(path, symbol, integer, dtype).run, shape=shape, a=a, b=b, c=c)
 
 
-def describe(rates: dict[int, float], peaks: dict[int, float]) -> str:
-    return "  ".join(f"{n}t {rate:6.1f} GF/s {rate / peaks[n]:4.0%}" for n, rate in rates.items())
+def answer(
+    words: Sequence[str], dtype: str, kept: dict[Shape, Ours | Theirs], request: dict[str, Any]
+) -> tuple[Timing, dict[str, Any]]:
+    """The timing of a shape, whose matrices are kept until another is asked for."""
+    shape = Shape(*request["shape"])
+    if shape not in kept:
+        kept.clear()
+        kept[shape] = Theirs(shape, dtype, words) if words else Ours(shape, dtype)
+    side = kept[shape]
+    timing = timed_batches(side.run, request["seconds"])
+    return timing, {"choice": side.choice, "error": error_of(shape, side.arrays)}
 
 
-def host_isa() -> ISA:
-    command = ["gcc", "-march=native", "-dM", "-E", "-x", "c", "/dev/null"]
-    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return isa_from_macros(macros)
+def error_of(shape: Shape, arrays: Sequence[Any]) -> float:
+    """The largest difference from NumPy's float64 in the first and last row, relative to the
+    largest element: a product that is wrong is not measured.
+    """
+    import numpy as np
+
+    a, b, c = arrays
+    left, right = a.T if shape.transpose_a else a, b.T if shape.transpose_b else b
+    expected = left[[0, -1]].astype("f8") @ right.astype("f8")
+    return float(np.abs(c[[0, -1]] - expected).max() / np.abs(expected).max())
 
 
-def product(m: int, n: int, k: int, transpose_a: bool, transpose_b: bool, isa: ISA) -> Kernel:
-    """A plain product, without a tail."""
-
-    def operand(name: str, *shape: int) -> Operand:
-        return Operand(name, "float", "f32", shape, shape[0] * shape[1])
-
-    a = operand("a0", k, m) if transpose_a else operand("a0", m, k)
-    b = operand("a1", n, k) if transpose_b else operand("a1", k, n)
-    gemm = Gemm(m, n, k, "a0", "a1", "r0", transpose_a, transpose_b, partial="y0")
-    choice = choose_gemm(m, n, k, transpose_b=transpose_b, dtype="f32", isa=isa)
-    head, tail = Elementwise("f32"), Elementwise("f32", stores=(Store("y0", "r0"),))
-    return Kernel("gemm", (a, b), (operand("y0", m, n),), None, head, tail, gemm, choice)
+def workers(options: argparse.Namespace) -> list[Worker]:
+    """Ours first, then the libraries that were found."""
+    own = [sys.executable, __file__, "--threads", str(options.threads), "--dtype", options.dtype]
+    made = [Worker("noeira", [*own, "--worker"], {"NOEIRA_THREADS": str(options.threads)})]
+    for library in libraries(options.python or sys.executable, options.dtype):
+        command = [*own, "--worker", *library.words()]
+        made.append(Worker(library.name, command, library.variables(options.threads)))
+    return made
 
 
-def render(kernel: Kernel) -> str:
-    return template("gemm.c.j2").render(k=kernel)
+def measure(
+    shape: Shape, sides: list[Worker], options: argparse.Namespace
+) -> dict[str, tuple[Timing, dict[str, Any]]]:
+    """All sides in turn, round after round. Raises RuntimeError for a result that is wrong."""
+    runs: dict[str, list[Run]] = {side.name: [] for side in sides}
+    request = {"shape": astuple(shape), "seconds": options.seconds}
+    for _ in range(options.rounds):
+        for side in sides:
+            run = undisturbed(lambda side=side: run_of(side.ask(**request)))
+            if not run.record["error"] <= TOLERANCE[options.dtype]:  # nor if it is NaN
+                raise RuntimeError(f"{side.name}: {shape} is wrong by {run.record['error']:.1e}")
+            runs[side.name].append(run)
+    return {
+        name: (combined(run.timing for run in found), dict(found[-1].record))
+        for name, found in runs.items()
+    }
 
 
-def build(text: str, isa: ISA, place: Path) -> ctypes.CDLL:
-    source, library = place.with_suffix(".c"), place.with_suffix(".so")
-    source.write_text(prelude(isa, identifiers(text)) + text)
-    command = ["gcc", *FLAGS, str(source), "-o", str(library), "-lm"]
-    subprocess.run(command, check=True)
-    loaded = ctypes.CDLL(str(library))
-    loaded.best_time.restype = ctypes.c_double
-    return loaded
+def shapes_of(options: argparse.Namespace) -> list[list[Shape]]:
+    """The shapes in groups, a table each."""
+    if options.shapes:
+        return [list(map(Shape.of, options.shapes))]
+    groups = [list(map(Shape.of, text.split())) for text in (SHAPES, MORE_SHAPES)]
+    if options.quick:
+        return [[s for s in groups[0] if s.flops < 2 * LARGE], groups[1][::4]]
+    return groups
 
 
-def measure(library: ctypes.CDLL, kernel: Kernel, threads: int) -> float:
-    """GF/s of the best call."""
-    generator = np.random.default_rng(0)
-    arrays = [aligned(operand.size) for operand in kernel.inputs + kernel.outputs]
-    for array in arrays:
-        array[...] = generator.standard_normal(array.size)
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
-    one = library.best_time(threads, ctypes.c_long(2), *pointers)
-    calls = ctypes.c_long(max(3, int(SECONDS_PER_ROUND / one)))
-    best = min(library.best_time(threads, calls, *pointers) for _ in range(ROUNDS))
-    gemm = kernel.anchor
-    return 2e-9 * gemm.m * gemm.n * gemm.k / best
+def tables(options: argparse.Namespace) -> Iterator[Table]:
+    """A row for each shape."""
+    peak = fma_peak(options.threads, options.dtype)
+    sides = workers(options)
+    try:
+        for shapes in shapes_of(options):
+            measured = {shape: measure(shape, sides, options) for shape in shapes}
+            yield table(measured, [side.name for side in sides], peak, options)
+    finally:
+        for side in sides:
+            side.close()
 
 
-def aligned(size: int) -> np.ndarray:
-    """An array on a 64-byte boundary, as in an arena."""
-    raw = np.empty(size * 4 + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size * 4].view(np.float32)
+def table(
+    measured: dict[Shape, dict[str, tuple[Timing, dict[str, Any]]]],
+    names: list[str],
+    peak: float,
+    options: argparse.Namespace,
+) -> Table:
+    """GFLOP/s of all sides, ours against the best library, and the share of the peak."""
+    rows, ratios, shares, records = [], [], [], []
+    for shape, found in measured.items():
+        rates = {name: shape.flops / timing.median for name, (timing, _) in found.items()}
+        fastest = shape.flops / found["noeira"][0].minimum
+        others = [rate for name, rate in rates.items() if name != "noeira"]
+        cells = [digits(1e-9 * rates[name]) for name in names]
+        cells[0] += f" ({digits(1e-9 * fastest)})"
+        if others:
+            ratios.append(rates["noeira"] / max(others))
+            cells.append(f"{ratios[-1]:.2f}")
+        shares.append(rates["noeira"] / peak)
+        choice = [found["noeira"][1]["choice"]] if options.choices else []
+        rows.append((str(shape), *cells, percent(shares[-1]), *choice))
+        sides = {name: vars(timing) | more for name, (timing, more) in found.items()}
+        records.append({"shape": str(shape), "dtype": options.dtype, "sides": sides})
+    means = [f"{geometric_mean(ratios):.2f}"] if ratios else []
+    blank = [""] * len(names)
+    rows.append(
+        ("geometric mean", *blank, *means, percent(geometric_mean(shares)), *[""] * options.choices)
+    )
+    title = (
+        f"Matrix products MxKxN, {options.dtype}, {options.threads} threads: GFLOP/s, median (best)"
+        f"; peak {digits(1e-9 * peak)}"
+    )
+    head = ["", *names, *(["noeira / best library"] if ratios else []), "of peak"]
+    head += ["choice"] if options.choices else []
+    note = share_note(t for found in measured.values() for t, _ in found.values())
+    return Table(title, tuple(head), tuple(rows), (note,), tuple(records))
 
 
-def measure_peaks(isa: ISA, folder: Path) -> dict[int, float]:
-    """GF/s of independent chains of fma that stay in registers, for each number of threads."""
-    chains = range(PEAK_CHAINS)
-    steps = 20_000
-    body = f"""
-#include <omp.h>
-double best_time(const int threads, const long calls, float *result) {{
-    double best = 1e30;
-#pragma omp parallel num_threads(threads)
-    for (long call = 0; call < calls; call++) {{
-        f32v x = set_f32(0.5f), y = set_f32(call);
-        f32v {", ".join(f"s{i} = set_f32({i})" for i in chains)};
-#pragma omp barrier
-        const double start = omp_get_wtime();
-        for (long step = 0; step < {steps}; step++) {{
-            {" ".join(f"s{i} = fma_f32(s{i}, x, y);" for i in chains)}
-        }}
-#pragma omp barrier
-        const double time = omp_get_wtime() - start;
-        const f32v total = {" + ".join(f"s{i}" for i in chains)};
-#pragma omp critical
-        {{
-            *result += total[0];
-            if (time < best) best = time;
-        }}
-    }}
-    return best;
-}}
-"""
-    library = build(body, isa, folder / "peak")
-    result = ctypes.c_float()
-    flops = 2.0 * PEAK_CHAINS * steps * isa.lanes("f32")
-    peaks = {}
-    for threads in THREADS:
-        arguments = threads, ctypes.c_long(50), ctypes.byref(result)
-        best = min(library.best_time(*arguments) for _ in range(ROUNDS))
-        peaks[threads] = threads * flops * 1e-9 / best
-    return peaks
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = common_parser(__doc__)
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE")
+    parser.add_argument("--dtype", default="f32", choices=("f32", "f64"))
+    parser.add_argument("--choices", action="store_true", help="a column with the choice made")
+    parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
+    length(parser, full=(5, 0.15), quick=(2, 0.1))
+    return parser
+
+
+def main() -> None:
+    """Measure and print, or be one of the sides."""
+    options = parsed(parser())
+    if options.worker is None:
+        show(tables(options), options)
+        return
+    ask_for_priority()
+    use_processors(options.threads)
+    kept: dict[Shape, Ours | Theirs] = {}
+    for request in requests():
+        timing, more = answer(options.worker, options.dtype, kept, request)
+        print_result(timing, **more)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or SHAPES)
+    main()

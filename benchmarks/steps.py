@@ -1,146 +1,200 @@
-"""Training steps of the MNIST network, ours beside PyTorch's, JAX's and tinygrad's, in turn on the
-same machine.
+"""Training steps and forward passes of the MNIST network, ours beside PyTorch's, JAX's, tinygrad's.
 
     python benchmarks/steps.py                                  ours alone
     python benchmarks/steps.py --peers FOLDER --python PYTHON   and the peers', in their own Python
 
-FOLDER holds `torch_peer.py`, `jax_peer.py`, …: called as `NAME_peer.py CONFIG VARIANT`, each prints
-a line `RESULT {json}` with the median, minimum and the share of the machine that others used. A
-step is forward, loss, backward and optimizer on one fixed batch. Rounds are interleaved; the best
-round of each side counts, since others may use the machine too.
+FOLDER holds `torch_peer.py`, `jax_peer.py`, `tinygrad_peer.py`, called as `NAME_peer.py CONFIG
+VARIANT`. A step is forward, loss, backward and Adam on one fixed batch of 784-256-128-10, called
+from Python; it ends when the loss is a Python number. `infer` is `forward` on one fixed batch, one
+number of its result read. Runs are processes of their own, in interleaved rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
-import subprocess
-import sys
+import resource
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-PEERS = ("torch:eager_fused", "jax:jit", "tinygrad:jit")
-BATCHES = {"mlp_b1": 1, "mlp_b100": 100, "mlp_b1024": 1024}
+from common import (
+    Table,
+    ask_for_priority,
+    common_parser,
+    digits,
+    length,
+    milliseconds,
+    parsed,
+    percent,
+    share_note,
+    show,
+    timed,
+)
+from machine import limits
+from networks import MLP
+from processes import Outcome, interleaved, ours, peer, print_result, reasons
+
+from noeira.runtime.limits import Limits
+
+LAYERS = (784 * 256, 256 * 128, 128 * 10)
+PARAMETERS = sum(LAYERS) + 256 + 128 + 10
+TRAINED_BY = ("torch:eager_fused", "torch:compile", "jax:jit", "tinygrad:jit")
+INFERRED_BY = ("torch:eager", "torch:compile", "jax:jit", "tinygrad:jit")
+
+# Those that start in seconds.
+QUICK_PEERS = ("torch:eager", "jax:")
+QUICK = ("mlp_b1", "mlp_b100", "mlp_infer_b1")
 
 
 @dataclass(frozen=True)
-class Timing:
-    """Milliseconds of a step."""
+class Config:
+    """What is measured."""
 
-    median: float
-    minimum: float
+    name: str
+    batch: int
+    trains: bool = True
+
+    @property
+    def flops(self) -> int:
+        """Of the matrix products alone: three a layer in training, the first layer's input
+        gradient left out.
+        """
+        forward = 2 * self.batch * sum(LAYERS)
+        return 3 * forward - 2 * self.batch * LAYERS[0] if self.trains else forward
+
+    def floor(self, limits: Limits) -> float:
+        """The least seconds: the products, at the peak or as fast as their weights can be moved,
+        and after them the optimizer, which moves parameters, gradients and two moments.
+        """
+        size = 4 * PARAMETERS
+        if not self.trains:
+            return limits.floor_seconds(self.flops, size)
+        state = 4 * size
+        products = limits.floor_seconds(self.flops, 2 * size, size, working_set=state)
+        return products + limits.floor_seconds(0, 4 * size, 3 * size, working_set=state)
 
 
-def ours(batch: int, seconds: float) -> Timing:
-    """Our step, called from Python with arrays that lie in memory."""
+CONFIGS = {
+    config.name: config
+    for config in (
+        Config("mlp_b1", 1),
+        Config("mlp_b100", 100),
+        Config("mlp_b1024", 1024),
+        Config("mlp_infer_b1", 1, trains=False),
+        Config("mlp_infer_b100", 100, trains=False),
+    )
+}
+
+
+def measure(config: Config, seconds: float) -> None:
+    """Measure ours in this process, and print the result as a peer does."""
+    ask_for_priority()
     import numpy as np
 
     import noeira
-    from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+    from noeira.nn import Adam, CrossEntropy
 
-    net = Sequential[LinearReLU[784, 256], LinearReLU[256, 128], Linear[128, 10]]
-    program = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(lr=1e-3), batch=batch)
     random = np.random.default_rng(0)
-    x = random.random((batch, 784), np.float32)
-    y = random.integers(0, 10, batch).astype(np.int32)
-    times = list[float]()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        started = time.perf_counter()
-        program.step(x, y)
-        times.append(1e3 * (time.perf_counter() - started))
-    kept = times[len(times) // 10 :]
-    return Timing(statistics.median(kept), min(kept))
+    x = random.random((config.batch, 784), np.float32)
+    y = random.integers(0, 10, config.batch).astype(np.int32)
+    started = time.perf_counter()
+    if config.trains:
+        adam = Adam(lr=1e-3)
+        program = noeira.compile(MLP, loss=CrossEntropy, optimizer=adam, batch=config.batch)
+        call = lambda: program.step(x, y)  # noqa: E731
+    else:
+        program = noeira.compile(MLP, batch=config.batch)
+        call = lambda: float(program.forward(x)[0, 0])  # noqa: E731
+    call()
+    first = time.perf_counter() - started
+    timing = timed(call, seconds)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print_result(timing, first_step_s=first, rss_peak_mb=peak)
 
 
-def in_a_process(batch: int, seconds: float) -> Timing:
-    """Our step in a process of its own, as the peers'."""
-    command = [sys.executable, __file__, "--one", str(batch), "--seconds", str(seconds)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    median, minimum = map(float, printed.split())
-    return Timing(median, minimum)
+def outcomes(config: Config, options: argparse.Namespace) -> list[Outcome]:
+    """Ours first, then the peers."""
+    words = "--one", config.name, "--seconds", options.seconds
+    sides = [ours(__file__, *words, threads=options.threads)]
+    sides += [peer(n, config.name, options.seconds, options) for n in peers_of(config, options)]
+    found = interleaved(sides, options.rounds)
+    if not found[0].runs:
+        raise SystemExit(f"{config.name}: {reasons(found)[0]}")
+    return found
 
 
-def peer(folder: Path, python: str, name: str, config: str, seconds: float) -> Timing | None:
-    """A peer's step; None if it cannot run here."""
-    framework, variant = name.split(":")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-    environment["BENCH_SECONDS"] = str(seconds)
-    run = subprocess.run(
-        [python, str(folder / f"{framework}_peer.py"), config, variant],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+def peers_of(config: Config, options: argparse.Namespace) -> list[str]:
+    """The peers to run, as NAME:VARIANT."""
+    if not options.peers:
+        return []
+    if options.names:
+        return options.names.split(",")
+    names = TRAINED_BY if config.trains else INFERRED_BY
+    return [n for n in names if not options.quick or n.startswith(QUICK_PEERS)]
+
+
+def row(
+    config: Config, found: list[Outcome], columns: list[str], limits: Limits
+) -> tuple[str, ...]:
+    """Medians and minima, how many times longer the best peer takes, and what of the floor is
+    reached.
+    """
+    ran = {o.name: o.timing for o in found if o.runs}
+    ours = ran["noeira"]
+    peers = [t.median for name, t in ran.items() if name != "noeira"]
+    cells = [
+        f"{milliseconds(ran[name].median)} ({milliseconds(ran[name].minimum)})"
+        if name in ran
+        else "–"
+        for name in columns
+    ]
+    ratio = [f"{min(peers) / ours.median:.2f}" if peers else "–"] if len(columns) > 1 else []
+    rate, floor = config.flops / ours.median, config.floor(limits)
+    reached = milliseconds(floor), percent(floor / ours.median)
+    return config.name, *cells, *ratio, digits(1e-9 * rate), *reached
+
+
+def tables(options: argparse.Namespace) -> Iterator[Table]:
+    """A row for each configuration."""
+    can = limits(options.threads)
+    names = options.configs.split(",") if options.configs else QUICK if options.quick else CONFIGS
+    chosen = [CONFIGS[name] for name in names]
+    measured = {config: outcomes(config, options) for config in chosen}
+    columns = list(dict.fromkeys(o.name for found in measured.values() for o in found if o.runs))
+    ratio = ["best peer / noeira"] if len(columns) > 1 else []
+    rows = tuple(row(config, found, columns, can) for config, found in measured.items())
+    everything = [o for found in measured.values() for o in found]
+    notes = [
+        share_note(o.timing for o in everything if o.runs),
+        *(f"{c.name}: {line}" for c, found in measured.items() for line in reasons(found)),
+    ]
+    yield Table(
+        f"Training steps and forward passes of 784-256-128-10, {options.threads} threads: "
+        f"median ms (minimum)",
+        ("", *columns, *ratio, "GFLOP/s", "floor", "reached"),
+        rows,
+        tuple(notes),
+        tuple({"config": c.name, **o.record()} for c, found in measured.items() for o in found),
     )
-    lines = [line for line in run.stdout.splitlines() if line.startswith("RESULT ")]
-    if not lines:
-        return None
-    result = json.loads(lines[-1].removeprefix("RESULT "))
-    return Timing(result["ms_med"], result["ms_min"])
 
 
-def best(rounds: list[Timing | None]) -> Timing | None:
-    """The round with the smallest median."""
-    ran = [r for r in rounds if r is not None]
-    return min(ran, key=lambda r: r.median) if ran else None
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = common_parser(__doc__)
+    parser.add_argument("--names", help="which peers, as NAME:VARIANT,…")
+    parser.add_argument("--configs", help=f"of {', '.join(CONFIGS)}; default: all")
+    length(parser, full=(3, 3.0), quick=(1, 1.0))
+    parser.add_argument("--one", choices=CONFIGS, help=argparse.SUPPRESS)
+    return parser
 
 
 def main() -> None:
     """Measure and print a table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--peers", type=Path, help="folder of the peers' scripts")
-    parser.add_argument(
-        "--python", default=sys.executable, help="the Python the peers are installed in"
-    )
-    parser.add_argument("--names", default=",".join(PEERS), help="which peers, as NAME:VARIANT")
-    parser.add_argument("--configs", default="mlp_b100", help=f"of {', '.join(BATCHES)}")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3.0, help="measured time of a run")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(parser())
     if options.one:
-        timing = ours(options.one, options.seconds)
-        print(timing.median, timing.minimum)
-        return
-    names = options.names.split(",") if options.peers else []
-    table: dict[str, dict[str, Timing | None]] = {}
-    for config in options.configs.split(","):
-        rounds: dict[str, list[Timing | None]] = {name: [] for name in ("noeira", *names)}
-        for _ in range(options.rounds):
-            rounds["noeira"].append(in_a_process(BATCHES[config], options.seconds))
-            for name in names:
-                rounds[name].append(
-                    peer(options.peers, options.python, name, config, options.seconds)
-                )
-        table[config] = {name: best(found) for name, found in rounds.items()}
-    if options.json:
-        print(
-            json.dumps({c: {n: t and vars(t) for n, t in row.items()} for c, row in table.items()})
-        )
+        measure(CONFIGS[options.one], options.seconds)
     else:
-        print_table(table)
-
-
-def print_table(table: dict[str, dict[str, Timing | None]]) -> None:
-    """Medians and minima in milliseconds, and how much longer than ours each takes."""
-    for config, row in table.items():
-        own = row["noeira"]
-        assert own is not None
-        for name, timing in row.items():
-            if timing is None:
-                print(f"{config:10} {name:20} did not run")
-                continue
-            ratio = timing.median / own.median
-            numbers = f"{timing.median:8.3f} ms  (min {timing.minimum:.3f})  {ratio:5.2f} x"
-            print(f"{config:10} {name:20} {numbers}")
+        show(tables(options), options)
 
 
 if __name__ == "__main__":

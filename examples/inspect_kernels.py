@@ -51,9 +51,9 @@ def main() -> None:
         "the C of the first kernel: its inner loop",
         source.text[first : source.text.index("\n}\n", first) + 3],
     )
-    step = source.text[source.text.rindex("long noeira_tiny_step") :].partition("\n}\n")[0]
-    show("the C of the step", f"{step}\n}}\n")
-    functions = re.findall(r"^ +k\d\d_\w+", step, flags=re.MULTILINE)
+    calls = source.text[source.text.rindex("// A share of a call of tiny.step") :]
+    show("the C of the step", calls[: calls.index("// The plans, as text")])
+    functions = re.findall(r"^ +k\d\d_\w+\(", calls, flags=re.MULTILINE)
     # On so tiny a network every call is one function; a fused node is one call.
     assert len(functions) == len(plan.calls) == len(done.graph.launching())
 

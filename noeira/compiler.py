@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from noeira.codegen.choices import ChoicesLike, chosen_table
 from noeira.errors import CompositionError, DtypeError
+from noeira.ir.choices import NO_CHOICES
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import check_options, check_type, check_unchanged, entry_name, make_job
@@ -24,7 +26,14 @@ from noeira.nn.optimizer import Optimizer
 from noeira.passes.pipeline import resume
 from noeira.runtime.dump import Dumper
 from noeira.runtime.program import Program
-from noeira.runtime.unit import Toolchain, Unit, choose_toolchain, compiled_unit, reference_unit
+from noeira.runtime.unit import (
+    NOTHING,
+    Toolchain,
+    Unit,
+    choose_toolchain,
+    compiled_unit,
+    reference_unit,
+)
 
 if TYPE_CHECKING:
     from noeira.codegen.c import CTarget
@@ -42,6 +51,7 @@ def compile(
     dtype: Literal["f32", "f64"] = "f32",
     target: str = "cpu",
     metrics: Sequence[MetricLike] | None = None,
+    choices: ChoicesLike = None,
 ) -> Program:
     """Compile a network, by type (new parameters) or by instance (the program shares the
     instance's).
@@ -49,12 +59,14 @@ def compile(
     loss: gives the program `gradients`; with an optimizer also `step`, `load` and `steps`.
     batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that
     the type leaves open. init, seed: initial values, and the order of training data. dtype: `f32`
-    or `f64`. metrics: for `evaluate`.
+    or `f64`. metrics: for `evaluate`. choices: a table of tuned choices or its file (see `noeira
+    tune`); default: that of NOEIRA_CHOICES, else the rules.
     target: `cpu`, or `reference` (NumPy; also what `cpu` falls back to without a compiler, and says
     so). Raises CompositionError, ShapeError, FusionError or CompilerError.
     """
-    program = program_of(net, loss, optimizer, batch, input, init, seed, dtype, target, metrics)
-    return program.prepare()
+    return program_of(
+        net, loss, optimizer, batch, input, init, seed, dtype, target, metrics, choices
+    ).prepare()
 
 
 def program_of(
@@ -68,6 +80,7 @@ def program_of(
     dtype: str,
     target: str,
     metrics: Sequence[MetricLike] | None = None,
+    choices: ChoicesLike = None,
 ) -> Program:
     """What `compile` gives, with nothing built yet: each unit is built when it is first needed."""
     check_options(batch, target, loss, optimizer)
@@ -82,19 +95,23 @@ def program_of(
         net.solve(*per_sample(net, input))
         instance = net(init=init, seed=seed, dtype=dtype)  # type: ignore[arg-type]
     job = make_job(type(instance), loss, optimizer, batch, input, init, dtype, metrics)
-    chosen = choose_toolchain(target)
+    chosen = choose_toolchain(target, chosen_table(choices))
     name = type(instance).__name__
-    dumps = job.entries()
+    dumps, units = job.entries(), list[Unit]()
+
+    def build_entries() -> Unit:
+        units.append(build(name, dumps, chosen))
+        return units[0]
 
     def build_resident(samples: int, test_samples: int) -> Unit:
         check_unchanged(dumps)
         resident = [*job.fit(samples), *(job.evaluate(test_samples) if test_samples else [])]
-        return build(name, resident, chosen)
+        return build(name, resident, chosen, *units)
 
     return Program(
         name,
         instance.store,
-        lambda: build(name, dumps, chosen),
+        build_entries,
         build_resident,
         dumps[-1].graph.inputs,
         batch=job.batch,
@@ -103,29 +120,37 @@ def program_of(
         trains=job.optimizer is not None,
         metrics=job.metric_names,
         module=instance,
+        choices=chosen.choices if chosen else NO_CHOICES,
     )
 
 
-def build(name: str, dumps: Sequence[Dump], toolchain: Toolchain | None) -> Unit:
-    """Traced graphs become one unit of entry points, run by NumPy without a toolchain."""
+def build(
+    name: str,
+    dumps: Sequence[Dump],
+    toolchain: Toolchain | None,
+    earlier: Unit = NOTHING,
+) -> Unit:
+    """Traced graphs become one unit of entry points, run by NumPy without a toolchain. What the
+    program's earlier unit has of its kernels keeps its name, and is not compiled again.
+    """
     dumper = Dumper.start(name)
     names = [entry_name(dump) for dump in dumps]
     if toolchain is None:
         # Dump -> Dump -> entry points
         return reference_unit(names, [run_passes(dump, dumper).graph for dump in dumps])
     # [Dump] -> Library, where this request has led to one before
-    request = toolchain.request(name, map(str, dumps))
+    request = toolchain.request(name, [earlier.request, *map(str, dumps)])
     found = None if dumper.folder else toolchain.warm_start(request)
     if found is None:
         # Dump -> Plan
         plans = [lower(dump, toolchain.target, dumper) for dump in dumps]
         # [Plan] -> Source
-        source = render_plans(name, plans, toolchain.target)
+        source = render_plans(name, plans, toolchain.target, earlier.plans)
         dumper.source(source)
         # Source -> Library
-        found = toolchain.build(source, request), plans
+        found = toolchain.build(source, request, earlier.library), plans
     # Library -> entry points
-    return compiled_unit(names, *found)
+    return compiled_unit(names, request, *found)
 
 
 def run_passes(dump: Dump, dumper: Dumper | None = None) -> Dump:
@@ -143,8 +168,10 @@ def lower(dump: Dump, target: CTarget, dumper: Dumper | None = None) -> Plan:
     return plan
 
 
-def render_plans(name: str, plans: Sequence[Plan], target: CTarget) -> Source:
-    """Plans become one unit of source."""
+def render_plans(
+    name: str, plans: Sequence[Plan], target: CTarget, earlier: Sequence[Plan] = ()
+) -> Source:
+    """Plans become one unit of source; kernels of earlier plans have the names they have there."""
     from noeira.codegen.render import render
 
-    return render(name, plans, target)
+    return render(name, plans, target, earlier=earlier)

@@ -95,4 +95,20 @@ EDITED: Setting[bool] = Setting(
     switch,
     "1: a cached source that was edited by hand is built and run in place of the generated one.",
 )
-SETTINGS: tuple[Setting, ...] = (THREADS, CACHE, CACHE_MEGABYTES, DATA, OFFLINE, DUMP, CC, EDITED)
+CHOICES: Setting[Path | None] = Setting(
+    "NOEIRA_CHOICES",
+    None,
+    Path,
+    "Table of tuned choices, as `noeira tune` writes it, for every compile that is not given one.",
+)
+SETTINGS: tuple[Setting, ...] = (
+    THREADS,
+    CACHE,
+    CACHE_MEGABYTES,
+    DATA,
+    OFFLINE,
+    DUMP,
+    CC,
+    EDITED,
+    CHOICES,
+)

@@ -40,8 +40,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
     os.environ["NOEIRA_CACHE"] = cache
     os.environ["NOEIRA_OFFLINE"] = "1"
-    # Workers share the processors: threads that wait must not keep one busy.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @pytest.fixture

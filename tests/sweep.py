@@ -32,6 +32,8 @@ from noeira.runtime.cache import open_cache
 # Small enough that every sample is shared by threads and taken in all its stages.
 SMALL_LIMITS = {
     "SPLIT_ELEMENTS": 2,
+    "STREAM_BYTES": 400,
+    "LONG_ROW_BYTES": 256,
     "SUM_CHUNK": 64,
     "COLUMN_ROWS": 8,
     "COLUMN_CHUNK_ROWS": 6,

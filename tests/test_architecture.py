@@ -21,7 +21,18 @@ MAY_IMPORT = {
     "job": {"ir", "passes", "nn"},
     "compiler": {"ir", "passes", "codegen", "runtime", "nn", "job"},
     "report": {"ir", "passes", "codegen", "runtime", "nn", "job", "compiler"},
-    "commands": {"ir", "passes", "codegen", "runtime", "nn", "job", "compiler", "report"},
+    "tuning": {"ir", "passes", "codegen", "runtime"},
+    "commands": {
+        "ir",
+        "passes",
+        "codegen",
+        "runtime",
+        "nn",
+        "job",
+        "compiler",
+        "report",
+        "tuning",
+    },
 }
 OPEN = {"errors", "config", "__version__"}
 LONGEST = 450

@@ -41,10 +41,9 @@ def replace_arena(entry: CompiledEntry) -> np.ndarray:
     """An arena full of NaN but for the gaps, between guards; gives guards and arena together."""
     room = np.full(entry.plan.arena + 2 * GUARD + 64, 0xFF, np.uint8)
     start = GUARD + (-(room.ctypes.data + GUARD)) % 64
-    entry.arena = room[start : start + entry.plan.arena]
+    entry.use_arena(room[start : start + entry.plan.arena])
     for offset, size in zero_gaps(entry):
         entry.arena[offset : offset + size] = 0
-    entry.arena_address = entry.arena.ctypes.data
     return room
 
 

@@ -11,6 +11,7 @@ from sweep import Kernels, sample_case
 from noeira.codegen.c import CTarget
 from noeira.codegen.kernels import function_names, kernel_text
 from noeira.codegen.layout import laid_out
+from noeira.codegen.render import text_of
 from noeira.codegen.target import AVX2, AVX512, ISA, NEON, PLAIN
 from noeira.errors import VerifyError
 from noeira.ir.fused import close
@@ -39,7 +40,20 @@ def test_choice_is_the_same_every_time(isa: ISA) -> None:
     assert target.name == f"c {isa.name}"
     assert target.choose(node) == target.choose(node)
     (stage,) = target.choose(node).stages
-    assert [key for key, _ in stage.options] == ["row_tiles", "panels", "blocks", "pack_b"]
+    assert {key for key, _ in stage.options} >= {"row_tiles", "panels"}
+
+
+def test_options_that_are_as_usual_are_not_written() -> None:
+    target = CTarget(AVX512)
+    assert str(target.choose(product(64, 64, 64)).stages[0]) == (
+        "gemm{row_tiles = 8, panels = 2, group = 2, by_rows = true}"
+    )
+    assert str(target.choose(product(1, 64, 64)).stages[0]) == (
+        "gemm{row_tiles = 1, panels = 2, group = 2}"
+    )
+    tall = target.choose(product(16, 60000, 16))
+    assert [stage.name for stage in tall.stages] == ["gemm", "total"]
+    assert dict(tall.stages[0].options)["apart"]
 
 
 def test_edited_cut_gives_the_same_bits() -> None:
@@ -48,8 +62,13 @@ def test_edited_cut_gives_the_same_bits() -> None:
         pytest.skip("there is no C compiler")
     target = CTarget(compiler.isa)
     case = sample_case(op("matmul"), Sample((Draw(f32(50, 90)), Draw(f32(90, 70)))))
-    options = [(5, 2, 1, True), (25, 1, 1, False), (50, 1, 3, True), (17, 2, 90, True)]
-    names = ("row_tiles", "panels", "blocks", "pack_b")
+    options = [
+        (5, 2, 1, 1, False, False, True),
+        (25, 1, 1, 1, True, False, False),
+        (50, 1, 3, 1, False, False, True),
+        (17, 2, 90, 2, True, False, True),
+    ]
+    names = ("row_tiles", "panels", "blocks", "group", "by_rows", "apart", "pack_b")
     choices = [
         Choice((Stage("gemm", tuple(zip(names, values, strict=True))),)) for values in options
     ]
@@ -69,6 +88,7 @@ def test_edited_cut_gives_the_same_bits() -> None:
         ({"panels": 3.5}, "panels must be a whole number from 1 to 3"),
         ({"blocks": 0}, "blocks must be a whole number from 1 to 30"),
         ({"pack_b": False}, "pack_b must be true, since b is read transposed"),
+        ({"apart": True, "blocks": 1}, "apart needs blocks > 1, group = 1 and by_rows = false"),
     ],
 )
 def test_edited_cut_that_does_not_fit_is_refused(options: dict[str, object], message: str) -> None:
@@ -77,6 +97,24 @@ def test_edited_cut_that_does_not_fit_is_refused(options: dict[str, object], mes
     edited = Stage("gemm", tuple((dict(stage.options) | options).items()))
     with pytest.raises(VerifyError, match=message):
         kernel_text(Call(node, Choice((edited,))), TARGET, "k")
+
+
+def test_a_copy_that_has_no_room_on_a_stack_is_neither_tried_nor_taken() -> None:
+    node = product(8, 50_000, 64, transpose_b=True)
+    for choice in (TARGET.choose(node), *TARGET.candidates(node)):
+        kernel_text(Call(node, choice), TARGET, "k")
+    whole = Choice((Stage("gemm", (("row_tiles", 2), ("panels", 1), ("pack_b", True))),))
+    with pytest.raises(VerifyError, match="pack_b copies 12,800,000 bytes of b at a time"):
+        kernel_text(Call(node, whole), TARGET, "k")
+
+
+def test_zeros_of_either_sign_are_different_kernels() -> None:
+    builder = Builder("zeros")
+    x = builder.input("x", f32(4))
+    for factor in (0.0, -0.0):
+        builder.emit("scale", x, factor=factor)
+    texts = {text_of(Call(n, TARGET.choose(n)), TARGET) for n in builder.nodes}
+    assert len(texts) == 2
 
 
 def test_equal_kernels_have_equal_texts() -> None:

@@ -182,6 +182,7 @@ def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None
         ("explain net.py:Nope", 1, "net.py has no Nope; it has Plain, Joined"),
         ("explain net.py:answer", 1, "net.py has answer, but it is no network; it has Plain,"),
         ("explain net.py", 2, "write the network's name after a colon, net.py:Plain"),
+        ("explain step.nir", 2, "step.nir: expected a network, such as net.py:MLP; `noeira run`"),
         ("explain ne.py:Plain", 1, "there is no file ne.py; did you mean net.py?"),
         ("explain nothing.here:Net", 1, "there is no module nothing.here"),
         ("explain noeira.nn:Linear", 1, "Linear needs its parameters: write Linear[IN, OUT]"),

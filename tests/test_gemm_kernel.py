@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from noeira.codegen.environment import template
-from noeira.codegen.gemm import Cut, Gemm, GemmChoice, choose_gemm, workspace_bytes
+from noeira.codegen.gemm import DOT_ROWS, Cut, Gemm, GemmChoice, gemm_run
+from noeira.codegen.gemm_rule import choose_gemm
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.target import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
 from noeira.codegen.view import Constant, Elementwise, Kernel, Load, Operand, Store
@@ -81,9 +82,14 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
     partial = "y0" if case.partial else None
     m, n, k, ta, tb = case.m, case.n, case.k, case.transpose_a, case.transpose_b
     gemm = Gemm(m, n, k, "a0", "a1", "r0", ta, tb, partial)
-    choice = case.choice or choose_gemm(m, n, k, transpose_b=tb, dtype=dtype, isa=isa)
+    choice = case.choice or choose_gemm(gemm, dtype, isa)
     none = Elementwise(dtype)
     return Kernel(symbol, tuple(inputs), tuple(outputs), None, none, tail, gemm, choice)
+
+
+def by_rule(m: int, n: int, k: int, isa: ISA, *, transpose_b: bool = False) -> GemmChoice:
+    """What the rule chooses for f32."""
+    return choose_gemm(Gemm(m, n, k, "a0", "a1", "r0", transpose_b=transpose_b), "f32", isa)
 
 
 def operand(name: str, shape: tuple[int, ...], dtype: str) -> Operand:
@@ -103,10 +109,15 @@ def caller(item: Kernel) -> str:
     operands = item.inputs + item.outputs
     parameters = "".join(f", {operand.ctype} *{operand.id}" for operand in operands)
     arguments = "".join(f", {operand.id}" for operand in operands)
-    return f"""
-void call_{item.symbol}(int threads, char *workspace{parameters}) {{
+    stages = ("_gemm", "_total") if item.choice.apart else ("",)
+    loops = "\n".join(
+        f"""
     for (int thread = 0; thread < threads; thread++)
-        {item.symbol}(thread, threads, workspace{arguments});
+        {item.symbol}{stage}(thread, threads, workspace{arguments});"""
+        for stage in stages
+    )
+    return f"""
+void call_{item.symbol}(int threads, char *workspace{parameters}) {{{loops}
 }}
 """
 
@@ -139,7 +150,7 @@ def run(library: ctypes.CDLL, item: Kernel, arrays: Arrays, threads: int) -> lis
     outputs = memory[len(item.inputs) :]
     for place in outputs:
         place.array[...] = np.nan
-    workspace = np.full(workspace_bytes(item.anchor, item.choice) + 1, 255, np.uint8)
+    workspace = np.full(gemm_run(item.anchor, item.choice).workspace + 1, 255, np.uint8)
     call = getattr(library, f"call_{item.symbol}")
     call(threads, ctypes.c_void_p(workspace.ctypes.data), *(place.pointer for place in memory))
     return [place.array.copy() for place in outputs]
@@ -205,8 +216,8 @@ def test_several_blocks_of_k(isa: ISA, tmp_path: Path) -> None:
     cases = []
     for m, n in ((100, 90), (1, 90), (3, 257), (64, 96)):
         for transpose_b in (False, True):
-            choice = choose_gemm(m, n, 900, transpose_b=transpose_b, dtype="f32", isa=isa)
-            choice = replace(choice, blocks=blocks)
+            choice = by_rule(m, n, 900, isa, transpose_b=transpose_b)
+            choice = replace(choice, blocks=blocks, pack_b=transpose_b)
             several = Case(m, n, 900, transpose_b=transpose_b, choice=choice)
             cases += [several, replace(several, partial=False, tail=True)]
     check_all(cases, "f32", isa, tmp_path)
@@ -217,16 +228,41 @@ def test_large_shape(tmp_path: Path) -> None:
     check_all(cases, "f32", runnable()[0], tmp_path)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
+def test_dot_products(isa: ISA, dtype: str, tmp_path: Path) -> None:
+    cases = []
+    for (m, n), k in product(((1, 1), (1, 257), (2, 100), (3, 33), (4, 7)), (1, 15, 16, 129)):
+        cases += [Case(m, n, k, transpose_b=True, tail=tail) for tail in (False, m > 1)]
+    kernels = [kernel(case, "k", dtype, isa) for case in cases]
+    assert all(item.choice.dots(item.anchor) for item in kernels)
+    check_all(cases, dtype, isa, tmp_path)
+
+
 def test_bits_do_not_depend_on_the_choice(tmp_path: Path) -> None:
     isa = runnable()[0]
     lanes = isa.lanes("f32")
     width = -(-150 // lanes)
     choices = [
         None,
-        GemmChoice(Cut(37, 37), Cut(width, width), Cut(65, 65), False, "f32", lanes),
-        GemmChoice(Cut(37, 37), Cut(width, width), Cut(65, 1), True, "f32", lanes),
-        GemmChoice(Cut(37, 13), Cut(width, -(-width // 2)), Cut(65, 4), False, "f32", lanes),
-        GemmChoice(Cut(37, 13), Cut(width, -(-width // 2)), Cut(65, 4), True, "f32", lanes),
+        GemmChoice(
+            Cut(37, 37), Cut(width, width), Cut(65, 65), 1, True, False, False, "f32", lanes
+        ),
+        GemmChoice(Cut(37, 37), Cut(width, width), Cut(65, 1), 3, False, False, True, "f32", lanes),
+        GemmChoice(
+            Cut(37, 13),
+            Cut(width, -(-width // 2)),
+            Cut(65, 4),
+            2,
+            False,
+            False,
+            False,
+            "f32",
+            lanes,
+        ),
+        GemmChoice(
+            Cut(37, 13), Cut(width, -(-width // 2)), Cut(65, 4), 1, True, False, True, "f32", lanes
+        ),
     ]
     cases = [Case(37, 150, 65, choice=choice) for choice in choices]
     outputs = check_all(cases, "f32", isa, tmp_path)
@@ -253,24 +289,26 @@ def test_row_operand_of_several_rows(tmp_path: Path) -> None:
 def test_choices_fit_the_machine(isa: ISA) -> None:
     sizes = product((1, 2, 3, 6, 7, 33, 100, 1024, 50257), (1, 10, 64, 257, 4096), (1, 784, 4096))
     for (m, n, k), transpose_b in product(sizes, (False, True)):
-        choice = choose_gemm(m, n, k, transpose_b=transpose_b, dtype="f32", isa=isa)
-        assert max((rows + 1) * vectors for rows, vectors in choice.tiles) < isa.registers
+        gemm = Gemm(m, n, k, "a0", "a1", "r0", transpose_b=transpose_b)
+        choice = choose_gemm(gemm, "f32", isa)
+        if not choice.dots(gemm):
+            assert max((rows + 1) * vectors for rows, vectors in choice.tiles) < isa.registers
         assert choice.row_tiles.extent == m and choice.blocks.extent == k
         assert choice.panels.extent == -(-n // choice.lanes)
-        copied = max(choice.packed_sizes(n), default=0) * isa.vector_bytes * choice.blocks.size
-        assert copied <= 128 * 1024
-        assert choice.pack_b or not transpose_b
+        copied = choice.group * choice.copy_size if choice.pack_b else 0
+        assert copied * 4 <= 8192 * isa.vector_bytes
+        assert choice.pack_b or not transpose_b or m <= DOT_ROWS
 
 
 def test_choices_are_those_that_measured_well() -> None:
     def tiles(m: int, n: int, k: int, isa: ISA) -> tuple[tuple[int, int], ...]:
-        return choose_gemm(m, n, k, transpose_b=False, dtype="f32", isa=isa).tiles
+        return by_rule(m, n, k, isa).tiles
 
     assert tiles(100, 256, 784, AVX512) == ((5, 4),)
     assert tiles(1020, 1024, 1024, AVX512) == ((6, 4),)
     assert tiles(1020, 1024, 1024, AVX2) == ((6, 2),)
-    assert tiles(1, 256, 784, AVX512) == ((1, 8),)
-    assert tiles(100, 10, 128, AVX512) == ((20, 1),)
+    assert tiles(1, 256, 784, AVX512) == ((1, 4),)
+    assert tiles(100, 10, 128, AVX512) == ((13, 1), (12, 1))
 
 
 def test_cut() -> None:
@@ -282,10 +320,36 @@ def test_cut() -> None:
             assert len(cut.sizes) == 1 or cut.sizes[0] == cut.sizes[1] + 1
 
 
-def test_workspace_holds_partial_sums_only_if_no_output_does() -> None:
+def test_workspace_holds_sums_that_no_output_can() -> None:
     gemm = Gemm(300, 1000, 4096, "a0", "a1", "r0", partial="y0")
-    choice = choose_gemm(300, 1000, 4096, transpose_b=False, dtype="f32", isa=AVX512)
-    assert choice.blocks.count > 1
-    assert workspace_bytes(gemm, choice) == 0
-    assert workspace_bytes(replace(gemm, partial=None), choice) == 300 * 1000 * 4
-    assert workspace_bytes(replace(gemm, partial=None), replace(choice, blocks=Cut(4096, 1))) == 0
+    inside = replace(gemm, partial=None)
+    choice = by_rule(300, 1000, 4096, AVX512)
+    assert choice.chained
+    assert gemm_run(gemm, choice).workspace == 0
+    assert gemm_run(inside, choice).workspace == 300 * 1000 * 4
+    assert gemm_run(inside, replace(choice, blocks=Cut(4096, 1))).workspace == 0
+    apart = replace(choice, blocks=Cut(4096, 3), apart=True)
+    assert gemm_run(gemm, apart).workspace == 3 * 300 * 1000 * 4
+
+
+def test_few_tiles_of_a_long_sum_are_made_apart() -> None:
+    def choice(m: int, n: int, k: int) -> GemmChoice:
+        return by_rule(m, n, k, AVX512)
+
+    assert choice(16, 16, 60000).apart
+    assert choice(16, 16, 60000).items >= 16
+    assert not choice(16, 16, 400).apart
+    assert not choice(1024, 1024, 60000).apart
+
+
+@pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
+def test_blocks_summed_apart(isa: ISA, tmp_path: Path) -> None:
+    cases = []
+    for m, n, k in ((16, 16, 3000), (37, 150, 65), (1, 10, 700), (5, 33, 401)):
+        for transpose_a, transpose_b in product((False, True), repeat=2):
+            choice = by_rule(m, n, k, isa, transpose_b=transpose_b)
+            choice = replace(choice, blocks=Cut(k, 5), group=1, by_rows=False, apart=True)
+            choice = replace(choice, pack_b=transpose_b)
+            case = Case(m, n, k, transpose_a, transpose_b, choice=choice)
+            cases += [case, replace(case, tail=m > 1)]
+    check_all(cases, "f32", isa, tmp_path)

@@ -155,9 +155,10 @@ FINITE = sample_case(op("finite"), op("finite").samples()[0])
 
 
 def row_case(name: str, width: int) -> Case:
-    """An op on six rows of logits and class numbers."""
-    target = Draw(TensorType("i32", (6,)), "index", width)
-    return sample_case(op(name), Sample((Draw(f32(6, width)), target)))
+    """An op on six rows of logits and class numbers, or as many again as fill any vector."""
+    rows = 30 if name == "cross_entropy" else 6
+    target = Draw(TensorType("i32", (rows,)), "index", width)
+    return sample_case(op(name), Sample((Draw(f32(rows, width)), target)))
 
 
 @cache
@@ -169,7 +170,7 @@ def samples(rule: Op, dtype: str) -> tuple[Case, ...]:
 WIDTHS = (3, 10, 16, 37, 1000)
 ROWS = {
     (name, width): row_case(name, width) for name in ("cross_entropy", "top_k") for width in WIDTHS
-}
+} | {("softmax", n): sample_case(op("softmax"), Sample((Draw(f32(6, n)),))) for n in WIDTHS}
 
 
 def family(rule: Op) -> str:
@@ -312,20 +313,39 @@ def test_finite() -> None:
 def test_cross_entropy_of_special_logits(width: int) -> None:
     """As PyTorch: -inf is a class of probability 0; NaN, +inf and nothing but -inf give NaN."""
     case = ROWS["cross_entropy", width]
-    z, target = case.arrays()
+    z, target = (array[:6] for array in case.arrays())
     z[0, 0], target[0] = -np.inf, width - 1
     z[1, width - 1], z[2, width // 2], z[3] = np.nan, np.inf, -np.inf
     z[4, 0], target[4] = -np.inf, 0
     for split in (False, True):
-        built = library("cross_entropy", "f32", split)
-        loss, lse = built.run(case, [z, target])
+
+        def run(*rows: int, split: bool = split) -> list[np.ndarray]:
+            kept = np.resize(rows, 30)
+            arrays = [z[kept], target[kept]]
+            expected = reference(case.node, arrays)[1]
+            loss, lse = library("cross_entropy", "f32", split).run(case, arrays)
+            np.testing.assert_allclose(lse, expected, rtol=1e-6)
+            return [loss, lse]
+
+        loss, lse = run(0, 1, 2, 3, 4, 5)
         assert np.isnan(loss)
-        np.testing.assert_array_equal(np.isnan(lse), [False, True, True, True, False, False])
-        np.testing.assert_allclose(lse, reference(case.node, [z, target])[1], rtol=1e-6)
-        kept = np.array([0, 4, 5, 0, 4, 5])
-        assert built.run(case, [z[kept], target[kept]])[0] == np.inf
-        kept = np.array([0, 5, 5, 0, 5, 5])
-        assert np.isfinite(built.run(case, [z[kept], target[kept]])[0])
+        np.testing.assert_array_equal(np.isnan(lse[:6]), [False, True, True, True, False, False])
+        assert run(0, 4, 5)[0] == np.inf
+        assert np.isfinite(run(0, 5, 5)[0])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_softmax_of_special_rows(width: int) -> None:
+    """As PyTorch: -inf has probability 0; NaN, +inf and nothing but -inf give NaN."""
+    case = ROWS["softmax", width]
+    (x,) = case.arrays()
+    x[0, 0] = -np.inf
+    x[1, width - 1], x[2, width // 2], x[3] = np.nan, np.inf, -np.inf
+    x[4] *= 1e30
+    for split in (False, True):
+        (y,) = library("softmax", "f32", split).run(case, [x])
+        np.testing.assert_allclose(y, reference(case.node, [x])[0], rtol=1e-5, atol=1e-30)
+        assert np.isnan(y[1:4]).all() and not np.isnan(y[[0, 4, 5]]).any() and y[0, 0] == 0
 
 
 @pytest.mark.parametrize("width", WIDTHS)

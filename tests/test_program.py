@@ -379,6 +379,107 @@ def test_a_forked_process_computes_the_same() -> None:
     assert in_a_child(lambda: program.forward(x).tobytes() == expected)
 
 
+def given_otherwise(x: np.ndarray, y: np.ndarray) -> list[tuple[Any, Any]]:
+    """The same batch, but not as arrays that are taken as they are."""
+    frozen, view = x.copy(), x.view(np.memmap)
+    frozen.flags.writeable = False
+    swapped = y.astype(y.dtype.newbyteorder())
+    return [
+        (np.asfortranarray(x), y.astype(np.int64)),
+        (np.repeat(x, 2, axis=0)[::2], y.astype(np.uint8)),
+        (frozen, np.repeat(y, 2)[::2]),
+        (view, swapped),
+        (x.astype(x.dtype.newbyteorder()), y),
+    ]
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_a_batch_has_one_result_however_it_lies_in_memory(target: str) -> None:
+    x, y = data(10)
+    y = y.astype(np.int32)
+    program = noeira.compile(Small, loss=CrossEntropy, batch=10, target=target)
+    entry = program.entries["gradients"]
+    assert entry.takes((x, y)) and program.entries["forward"].takes((x,))
+    loss, z = program.gradients(x, y), program.forward(x)
+    for other_x, other_y in given_otherwise(x, y):
+        assert not entry.takes((other_x, other_y)) or not other_x.flags.writeable
+        assert program.gradients(other_x, other_y) == loss
+        np.testing.assert_array_equal(program.forward(other_x), z)
+
+
+def test_what_is_taken_as_it_is_needs_no_message() -> None:
+    x, y = data(10)
+    y = y.astype(np.int32)
+    entry = noeira.compile(Small, loss=CrossEntropy, batch=10).entries["gradients"]
+    wrong = [(x,), (x, y, y), (x[:9], y), (x.astype("f8"), y), (list(x), y), (x, y[None])]
+    wrong += [(x, np.where(np.arange(10) == 7, bad, y).astype("i4")) for bad in (5, -1, -(2**31))]
+    assert not any(entry.takes(given) for given in wrong)
+
+
+def test_an_array_whose_memory_moved_is_read_where_it_is() -> None:
+    x, _ = data(8)
+    program = noeira.compile(Small, batch=8)
+    moving = x.copy()
+    program.forward(moving)
+    # As NumPy does it for a caller who says that nobody else uses the array.
+    moving.resize((80_000, 13), refcheck=False)
+    moving.resize((8, 13), refcheck=False)
+    moving[...] = 2 * x
+    np.testing.assert_array_equal(program.forward(moving), program.forward(2 * x))
+
+
+def test_results_of_forward_are_the_callers() -> None:
+    x, _ = data(20)
+    program = noeira.compile(Small, batch=8)
+    kept = [program.forward(x[:8]), program.forward(x), program.forward(x[8:16])]
+    copies = [array.copy() for array in kept]
+    program.forward(x[4:12])
+    program.forward(2 * x)
+    for array, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    np.testing.assert_array_equal(kept[1][8:16], kept[2])
+
+
+def test_programs_of_several_threads_run_at_once_with_the_same_bits() -> None:
+    x, y = data(300)
+
+    def trained(results: list[bytes]) -> None:
+        program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=300)
+        for _ in range(100):
+            program.step(x, y)
+        results.append(flat(program).tobytes())
+
+    found = list[bytes]()
+    workers = [threading.Thread(target=trained, args=(found,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    trained(found)
+    assert len(found) == 4 and len(set(found)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="asks Linux for threads")
+def test_units_share_their_threads_which_sleep_when_nothing_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NOEIRA_THREADS", "3")
+    x, y = data(300)
+
+    def threads_after_a_step(width: int) -> int:
+        net = Sequential[LinearReLU[13, width], Linear[width, 5]]
+        program = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(), batch=300)
+        program.load(x, y)
+        program.steps(3)
+        return len(os.listdir("/proc/self/task"))
+
+    assert threads_after_a_step(40) == threads_after_a_step(41)
+    time.sleep(0.05)
+    used = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - used < 0.05
+
+
 def test_a_named_network_is_picklable_with_its_type() -> None:
     assert pickle.loads(pickle.dumps(Small)) is Small
 
@@ -408,6 +509,11 @@ WRONG = [
     (lambda p, x, y: p.step(x, y - 9), "ShapeError", "it must be from 0 to 4"),
     (lambda p, x, y: p.step(x, y.astype("i8") + 2**32), "ShapeError", "y[0] is 42949672"),
     (lambda p, x, y: p.step([[1.0]], y), "DtypeError", "x is a list, not an array"),
+    (
+        lambda p, x, y: p.step(x, y.tolist()),
+        "DtypeError",
+        "y is a list, not an array: write np.asarray(y, np.int32)",
+    ),
     (lambda p, x, y: p.step((x, x), y), "ShapeError", "takes 1 inputs, got 2"),
     (lambda p, x, y: p.forward(x[:0]), "ShapeError", "x has no rows"),
     (lambda p, x, y: p.steps(1), "NoeiraError", "has no data: call load(x, y) first"),

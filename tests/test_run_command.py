@@ -71,7 +71,7 @@ def test_an_edited_source_runs_as_it_stands(call: Callable[..., str], dumped: Pa
     first, second = call("run", str(path)).splitlines()
     assert first == f"running {path} as it stands (edited)"
     assert second == "loss = 5 (0x40a00000)"
-    path.write_text(text.replace("long done = 0,", "long done = oops,"))
+    path.write_text(text.replace("long step = 0;", "long step = oops;"))
     assert "oops" in call("run", str(path), code=1)
 
 

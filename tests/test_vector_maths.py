@@ -14,6 +14,7 @@ from vector_maths import (
     DTYPES,
     FLAGS,
     MATHS,
+    NORMAL,
     X86_FLAGS,
     Expected,
     Program,
@@ -134,6 +135,30 @@ def test_errors_in_units_in_the_last_place(program: Program, name: str, dtype: s
         check_errors(program, name, dtype, x, expected(name, x, dtype))
 
 
+# In units of the last place of numbers from 1/2 to 1, which a probability is.
+NORMAL_LIMITS = {"f32": {"normal_cdf": 1.7, "normal_pdf": 0.9}, "f64": dict.fromkeys(NORMAL, 1.5)}
+
+
+@pytest.mark.parametrize("name", NORMAL)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_errors_of_the_normal_distribution(program: Program, name: str, dtype: str):
+    count = 20_000 if program.emulated or dtype == "f64" else 400_000
+    x = np.concatenate(
+        [np.random.default_rng(4).uniform(-16, 16, count), np.linspace(-5, 5, count)]
+    )
+    x = x.astype(DTYPES[dtype])
+    wide = widened(x)
+    if name == "normal_cdf":
+        values = 0.5 * np.array([math.erfc(value) for value in (-wide * math.sqrt(0.5)).tolist()])
+    else:
+        values = np.exp(-0.5 * wide * wide) / math.sqrt(2 * math.pi)
+    errors = np.abs(widened(program(f"{name}_{dtype}", x)) - values) * (
+        2.0 / np.finfo(DTYPES[dtype]).eps
+    )
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= NORMAL_LIMITS[dtype][name], f"at {x[worst]!r}: {errors[worst]:.3f}"
+
+
 # Arguments and results.
 SPECIALS = {
     "exp": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [math.inf, 0, 1, 1, math.inf, 0]),
@@ -144,6 +169,8 @@ SPECIALS = {
     "sigmoid": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, 0, 0.5, 0.5, 1, 0]),
     "erf": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, -1, 0.0, -0.0, 1, -1]),
     "softplus": ([math.inf, -math.inf, 1e30, -1e30], [math.inf, 0, 1e30, 0]),
+    "normal_cdf": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, 0, 0.5, 0.5, 1, 0]),
+    "normal_pdf": ([math.inf, -math.inf, 1e30, -1e30], [0, 0, 0, 0]),
 }
 
 
@@ -160,7 +187,7 @@ def test_special_values_and_the_sign_of_zero(program: Program, dtype: str):
 
 
 @pytest.mark.parametrize("isa", [AVX2, NEON], ids=["avx2", "neon"])
-@pytest.mark.parametrize("name", MATHS)
+@pytest.mark.parametrize("name", (*MATHS, *NORMAL))
 def test_f32_bits_are_those_of_avx512(folder: Path, isa: ISA, name: str):
     x = points(name, "f32", 100_000)
     y, other = (build(kind, folder)(f"{name}_f32", x) for kind in (AVX512, isa))
@@ -201,6 +228,7 @@ NUMPY = {
     "either": lambda a, b, c: (a < b) | (b < c),
     "not": lambda a, b, c: ~(a < b),
     "minus_zero": lambda a, b, c: a + np.array(-0.0, a.dtype),
+    "stream": lambda a, b, c: a,
 }
 SIGN_OF_ZERO_IS_FREE = ("max", "min", "at_least_1", "at_most_1")
 
@@ -251,6 +279,8 @@ def test_reductions(program: Program, dtype: str):
         x[lane, lane] = math.nan
         x[lanes + lane, lane] = math.inf
         x[2 * lanes + lane] = -math.inf
+    below = program(f"any_{dtype}", x.ravel()).reshape(x.shape)[:, 0]
+    np.testing.assert_array_equal(below, (x < 0).any(axis=1))
     greatest = program(f"maximum_{dtype}", x.ravel()).reshape(x.shape)[:, 0]
     np.testing.assert_array_equal(greatest, x.max(axis=1))
 

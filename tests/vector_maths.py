@@ -28,6 +28,8 @@ from noeira.codegen.target import AVX2, AVX512, ISA, NEON, PLAIN, isa_from_macro
 DTYPES = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}
 CTYPES = {"f32": "float", "f64": "double"}
 MATHS = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "softplus")
+# Their error is an absolute one.
+NORMAL = ("normal_cdf", "normal_pdf")
 
 # What a test program computes from the vectors a, b and c, besides the functions of MATHS of a.
 EXPRESSIONS = {
@@ -55,6 +57,8 @@ EXPRESSIONS = {
     "sum": "set_T(sum_T(a))",
     "maximum": "set_T(maximum_T(a))",
     "minus_zero": "a + set_T(-0.0)",
+    "any": "any_T(lt_T(a, set_T(0))) ? set_T(1) : set_T(0)",
+    "stream": "(stream_T((CTYPE *)result + i, a), stream_end_T(), load_T((CTYPE *)result + i))",
 }
 
 APPLY = """
@@ -130,7 +134,7 @@ int main(int count, char **words) {
 
 def program_source(isa: ISA) -> str:
     """The C text of the test program for `isa`."""
-    expressions = {name: f"{name}_T(a)" for name in MATHS} | EXPRESSIONS
+    expressions = {name: f"{name}_T(a)" for name in (*MATHS, *NORMAL)} | EXPRESSIONS
     pieces, table = [], []
     for dtype, ctype in CTYPES.items():
         for name, expression in expressions.items():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from noeira.codegen.gemm import Cut, Gemm, GemmChoice, choose_gemm, workspace_bytes
-from noeira.codegen.lower import Body, body_of, operand_id
+from noeira.codegen.candidates import gemm_candidates, gemm_problem
+from noeira.codegen.gemm_stages import gemm_choice, gemm_of, gemm_stages
+from noeira.codegen.loops import LINE_BYTES
+from noeira.codegen.lower import Body, body_of, rows_and_columns
 from noeira.codegen.target import CTYPES, ISA
-from noeira.errors import VerifyError
+from noeira.ir.choices import NO_CHOICES, Choices, Problem, Row
 from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Stage
-from noeira.ir.types import DTYPE_BYTES, TensorType
+from noeira.ir.types import DTYPE_BYTES
 
 # One thread does fewer elements: half of them in another processor's cache gains nothing.
 SPLIT_ELEMENTS = 4096
@@ -26,13 +27,25 @@ COLUMN_CHUNK_ROWS = 128
 # much of a row as the L1 cache has room for the sums of.
 COLUMN_VECTORS = 4
 COLUMN_CHUNK_VECTORS = 256
+# Longer rows are read once, for their maximum and the sum of their exponentials together: shorter
+# ones are still in the L1 cache when they are read again.
+LONG_ROW_BYTES = 1 << 14
+# How far ahead of the copy memory is asked for the rows of a data set.
+AHEAD_BYTES = 1 << 13
+AHEAD_ROWS = 16
+# Of a row so many cache lines: the processor itself finds out that more follow.
+AHEAD_LINES = 8
+# A kernel that moves more bytes than any cache holds stores past the caches: whoever reads the
+# result next finds it in memory anyway, and memory is not read before it is written.
+STREAM_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
 class CTarget:
-    """C for one kind of vector unit."""
+    """C for one kind of vector unit, with the choices of a table where it has them."""
 
     isa: ISA
+    choices: Choices = NO_CHOICES
 
     @property
     def name(self) -> str:
@@ -44,20 +57,51 @@ class CTarget:
         return CTYPES[dtype]
 
     def choose(self, node: Node) -> Choice:
-        """The stages of a node's kernel and its workspace: by shape alone, never timed."""
+        """The stages of a node's kernel and its workspace: the table's, else by rule."""
+        row = self.row(node)
+        return self.rule(node) if row is None else self.completed(node, row.stages)
+
+    def rule(self, node: Node) -> Choice:
+        """The stages by the static rule: by shape alone, never timed."""
         body = body_of(node)
         return RULES.get(body.template, one_stage)(body, self.isa)
 
+    def row(self, node: Node) -> Row | None:
+        """The row of the table that decides a node's stages; None if the rule does."""
+        problem = self.problem(node) if self.choices.rows else None
+        return None if problem is None else self.choices.find(problem)
 
-def rows_and_columns(type: TensorType) -> tuple[int, int]:
-    """A tensor as a matrix: the last axis, and all others folded."""
-    columns = type.shape[-1] if type.shape else 1
-    return math.prod(type.shape[:-1]), columns
+    def problem(self, node: Node) -> Problem | None:
+        """What a node is in a table of choices; None if there is nothing to choose."""
+        body = body_of(node)
+        if body.template != "gemm":
+            return None
+        return gemm_problem(gemm_of(body), node.outputs[0].type.dtype, self.name)
+
+    def candidates(self, node: Node) -> tuple[Choice, ...]:
+        """Choices that a search may try for a node, the rule's own first, then likely ones."""
+        body, found = body_of(node), [self.rule(node)]
+        if body.template == "gemm":
+            tried = gemm_candidates(gemm_of(body), node.outputs[0].type.dtype, self.isa)
+            found += [self.completed(node, stages) for stages in tried]
+        return tuple(dict.fromkeys(found))
+
+    def completed(self, node: Node, stages: tuple[Stage, ...]) -> Choice:
+        """The choice that these stages are for a node of a GEMM. Raises VerifyError if they do not
+        fit its shape.
+        """
+        return gemm_stages(gemm_of(body_of(node)), stages, node.outputs[0].type.dtype, self.isa)
 
 
 def splits(elements: int) -> tuple[tuple[str, Any], ...]:
     """The option that threads share the work, if it is worth while."""
     return (("split", True),) if elements >= SPLIT_ELEMENTS else ()
+
+
+def streams(node: Node) -> tuple[tuple[str, Any], ...]:
+    """The option to store past the caches, if the node moves too much for them."""
+    moved = sum(v.type.nbytes for v in (*node.inputs, *node.outputs))
+    return (("stream", True),) if moved >= STREAM_BYTES else ()
 
 
 def one_stage(body: Body, isa: ISA) -> Choice:
@@ -66,19 +110,41 @@ def one_stage(body: Body, isa: ISA) -> Choice:
     return Choice((Stage(body.template, splits(largest)),))
 
 
+def row_choice(body: Body, isa: ISA) -> Choice:
+    """One function; threads share the rows of the operand."""
+    return Choice((Stage(body.template, splits(body.node.inputs[0].type.size)),))
+
+
+def take_choice(body: Body, isa: ISA) -> Choice:
+    """One function; memory is asked for the beginnings of rows some rows ahead."""
+    (taken,) = body.node.outputs
+    row_bytes = taken.type.nbytes // taken.type.shape[0]
+    ahead = min(max(AHEAD_BYTES // row_bytes, 1), AHEAD_ROWS)
+    lines = min(-(-row_bytes // LINE_BYTES), AHEAD_LINES)
+    options = (("ahead", ahead), ("lines", lines), *splits(taken.type.size))
+    return Choice((Stage(body.template, options),))
+
+
+def streamed_choice(body: Body, isa: ISA) -> Choice:
+    """One function, whose results go past the caches if they are large."""
+    (stage,) = one_stage(body, isa).stages
+    return Choice((Stage(stage.name, (*stage.options, *streams(body.node))),))
+
+
 def column_choice(body: Body, isa: ISA) -> Choice:
     """Strips of columns; for many rows, chunks of them first, and then the sums of the chunks."""
     assert body.anchor is not None
     type = body.anchor.inputs[0].type
     rows, columns = rows_and_columns(type)
     vectors = -(-columns // isa.lanes(type.dtype))
+    shared = (*splits(type.size), *(streams(body.node) if body.head else ()))
     if rows <= COLUMN_ROWS:
-        options = (("vectors", min(COLUMN_VECTORS, vectors)), *splits(type.size))
+        options = (("vectors", min(COLUMN_VECTORS, vectors)), *shared)
         return Choice((Stage("column", options),))
     chunks = -(-rows // COLUMN_CHUNK_ROWS)
     width = min(COLUMN_CHUNK_VECTORS, vectors)
     stages = (
-        Stage("chunks", (("rows", COLUMN_CHUNK_ROWS), ("vectors", width), *splits(type.size))),
+        Stage("chunks", (("rows", COLUMN_CHUNK_ROWS), ("vectors", width), *shared)),
         Stage("total", splits(chunks * columns)),
     )
     return Choice(stages, chunks * columns * DTYPE_BYTES[type.dtype])
@@ -99,9 +165,10 @@ def row_loss_choice(body: Body, isa: ISA) -> Choice:
     type = body.node.inputs[0].type
     rows, columns = rows_and_columns(type)
     workspace = rows * DTYPE_BYTES[type.dtype]
+    once = (("once", True),) if columns * DTYPE_BYTES[type.dtype] > LONG_ROW_BYTES else ()
     if rows * max(columns, isa.lanes(type.dtype)) < SPLIT_ELEMENTS:
-        return Choice((Stage(body.template),), workspace)
-    return Choice((Stage("rows", (("split", True),)), Stage("total")), workspace)
+        return Choice((Stage(body.template, once),), workspace)
+    return Choice((Stage("rows", (("split", True), *once)), Stage("total")), workspace)
 
 
 def top_k_choice(body: Body, isa: ISA) -> Choice:
@@ -115,22 +182,14 @@ def top_k_choice(body: Body, isa: ISA) -> Choice:
     return Choice((Stage("chunks", (("rows", chunk), ("split", True))), Stage("total")), workspace)
 
 
-def gemm_choice(body: Body, isa: ISA) -> Choice:
-    """The GEMM's cut as numbers: tiles of rows, panels of columns, blocks of k, b copied or not."""
-    gemm = gemm_of(body)
-    dtype = body.node.outputs[0].type.dtype
-    cut = choose_gemm(gemm.m, gemm.n, gemm.k, transpose_b=gemm.transpose_b, dtype=dtype, isa=isa)
-    options = (
-        ("row_tiles", cut.row_tiles.count),
-        ("panels", cut.panels.count),
-        ("blocks", cut.blocks.count),
-        ("pack_b", cut.pack_b),
-    )
-    return Choice((Stage("gemm", options),), workspace_bytes(gemm, cut))
-
-
 RULES: dict[str, Callable[[Body, ISA], Choice]] = {
     "gemm": gemm_choice,
+    "map": streamed_choice,
+    "cross_entropy_grad": streamed_choice,
+    "soft_cross_entropy_grad": streamed_choice,
+    "softmax_grad": streamed_choice,
+    "row_sum": row_choice,
+    "take": take_choice,
     "column": column_choice,
     "sum": sum_choice,
     "mse": sum_choice,
@@ -139,35 +198,3 @@ RULES: dict[str, Callable[[Body, ISA], Choice]] = {
     "cross_entropy_grad_grad": row_loss_choice,
     "top_k": top_k_choice,
 }
-
-
-def gemm_of(body: Body) -> Gemm:
-    """The GEMM of a contraction; its first output holds the sums between blocks of k."""
-    assert body.anchor is not None
-    anchor, attrs = body.anchor, body.anchor.attrs
-    transpose_a = getattr(attrs, "transpose_a", False)
-    transpose_b = getattr(attrs, "transpose_b", False)
-    left, right = (v.type for v in anchor.inputs[:2])
-    rows, columns = rows_and_columns(left)
-    m, k = (columns, rows) if transpose_a else (rows, columns)
-    n = right.shape[0] if transpose_b else right.shape[-1]
-    a, b = (operand_id(body.node, anchor, i) for i in (0, 1))
-    return Gemm(m, n, k, a, b, "r0", transpose_a, transpose_b, partial="y0")
-
-
-def gemm_cut(gemm: Gemm, stage: Stage, dtype: str, isa: ISA) -> GemmChoice:
-    """The cut that a stage's options describe. Raises VerifyError if they do not fit the shape."""
-    options, lanes = dict(stage.options), isa.lanes(dtype)
-
-    def cut(name: str, extent: int) -> Cut:
-        count = options.get(name)
-        if not isinstance(count, int) or not 1 <= count <= extent:
-            raise VerifyError(f"{stage}: {name} must be a whole number from 1 to {extent}")
-        return Cut(extent, count)
-
-    row_tiles, panels = cut("row_tiles", gemm.m), cut("panels", -(-gemm.n // lanes))
-    blocks, pack_b = cut("blocks", gemm.k), options.get("pack_b")
-    if not isinstance(pack_b, bool) or (gemm.transpose_b and not pack_b):
-        wanted = "true, since b is read transposed" if gemm.transpose_b else "true or false"
-        raise VerifyError(f"{stage}: pack_b must be {wanted}")
-    return GemmChoice(row_tiles, panels, blocks, pack_b, dtype, lanes)

@@ -1,34 +1,38 @@
-"""The GEMM of a C kernel: what its template sees, and the static rule that cuts a shape into tiles.
+"""The GEMM of a C kernel: what its template sees of a product, and of how it is cut.
 
-A tile of `rows` x `vectors` accumulators stays in registers over a block of k. The tiles are the
-work items, in panel order: all tiles of rows of the first panel of columns, then of the next. A
-thread takes a contiguous range of them and copies the panels of B that it needs to its own stack,
-so a call is one stage, right for any number of threads. Each element is summed over ascending k
-by fma whatever tile, block or thread it falls in: its bits depend on the operands alone. An
-output may share memory with an operand of the tail that is read at the same index if there is one
-block of k; with several, outputs overlap nothing.
+A tile of `rows` x `vectors` accumulators stays in registers over a block of k. Tiles lie in panels
+of columns; a thread takes tiles of rows in all panels, or a contiguous range of panels, and copies
+what it must of B to its own stack, so that a call is right for any number of threads. Each element
+is summed over ascending k by fma whatever tile, block or thread it falls in: its bits depend on
+the operands alone, unless blocks are summed apart or elements are dot products; those have an
+order of their own. An output may share memory with an operand of the tail that is read at the
+same index if there is one block of k; with several, outputs overlap nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
+from typing import Any
 
-from noeira.codegen.loops import Grid
-from noeira.codegen.target import CTYPES, ISA
+from noeira.codegen.loops import Function, Grid
+from noeira.codegen.target import CTYPES
 from noeira.codegen.view import Kernel, Operand
+from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import DTYPE_BYTES
 
-LANE_NUMBERS = {"f32": "int", "f64": "long long"}
-
-# A block of a panel of B that several tiles of rows use: it stays in the L2 cache.
-PANEL_BYTES = 128 * 1024
-# The same for one tile of rows, which reads the copy once: it stays in the L1 cache.
-SINGLE_USE_BYTES = 16 * 1024
-# Fewer tiles of rows do not pay back a copy of B.
-PACKING_ROW_TILES = 8
-# One row reads every element of B once: more accumulators only leave fewer items to share.
-GEMV_ACCUMULATORS = 8
+# Steps of k that B, where it is not copied, is fetched ahead of its use.
+PREFETCH_STEPS = 8
+# A thread copies at most so many bytes of B at a time: they have to have room on its stack.
+COPIED_BYTES = 1 << 20
+# The options of a stage that it need not say.
+USUAL = {"blocks": 1, "group": 1, "by_rows": False, "apart": False, "pack_b": False}
+# Rows of C that are made of dot products: more would not have room for their sums.
+DOT_ROWS = 4
+# A tail is unrolled over a tile if it has few lines, none of which calls more than an instruction.
+UNROLLED_LINES = 4
+CHEAP = {"set", "fma", "fnma", "max", "min", "at_least", "at_most", "abs", "select"}
+CHEAP |= {"lt", "le", "gt", "ge", "eq"}
 
 
 @dataclass(frozen=True)
@@ -109,15 +113,19 @@ class Gemm:
         """Elements of `b` between steps of k."""
         return 1 if self.transpose_b else self.n
 
-    @property
-    def a_place(self) -> str:
-        """C text for the address of op(a)[top, k]."""
-        return f"{self.a} + {_times('top', self.a_row)} + {_times('k', self.a_step)}"
+    def dot_products(self, row_tiles: Cut) -> bool:
+        """Whether elements can be dot products of rows of A and of B: their elements are contiguous
+        and so few that their sums have room in registers.
+        """
+        return self.transpose_b and self.a_step == 1 and row_tiles.size <= DOT_ROWS
 
-    @property
-    def b_place(self) -> str:
-        """C text for the address of op(b)[k, left]."""
-        return f"{self.b} + {_times('k', self.b_step)} + {_times('left', self.b_column)}"
+    def a_place(self, row: str, k: str) -> str:
+        """C text for the address of op(a)[row, k]; an empty name stands for 0."""
+        return self.a + _times(row, self.a_row) + _times(k, self.a_step)
+
+    def b_place(self, k: str, column: str) -> str:
+        """C text for the address of op(b)[k, column]."""
+        return self.b + _times(k, self.b_step) + _times(column, self.b_column)
 
     @property
     def formula(self) -> str:
@@ -129,10 +137,18 @@ class Gemm:
             b = f"transpose({self.b}[{self.n}, {self.k}])"
         return f"C[{self.m}, {self.n}] = {a} @ {b}"
 
-    def tail_operands(self, kernel: Kernel) -> tuple[Operand, ...]:
-        """The operands that the kernel's tail reads or writes, in the kernel's order."""
-        tail = kernel.tail
-        used = {load.source for load in tail.loads} | {store.target for store in tail.stores}
+    def tile_operands(self, kernel: Kernel) -> tuple[Operand, ...]:
+        """The operands that a tile reads or writes besides op(b), in the kernel's order: those of
+        the tail only if it ends in that.
+        """
+        tail, used = kernel.tail, {self.a}
+        if not kernel.choice.apart:
+            used |= {load.source for load in tail.loads} | {store.target for store in tail.stores}
+        return tuple(operand for operand in kernel.inputs + kernel.outputs if operand.id in used)
+
+    def panel_operands(self, kernel: Kernel) -> tuple[Operand, ...]:
+        """The operands that a panel needs: those of its tiles, and op(b)."""
+        used = {self.b, *(operand.id for operand in self.tile_operands(kernel))}
         return tuple(operand for operand in kernel.inputs + kernel.outputs if operand.id in used)
 
     def tail_grid(self, kernel: Kernel) -> Grid:
@@ -147,13 +163,18 @@ class Gemm:
 class GemmChoice:
     """How a GEMM is cut: m into tiles of rows, the vectors that cover n into panels, k into blocks.
 
-    `pack_b` says whether a block of a panel of B is copied, k by k, before the tiles use it; one
-    whose last vector reaches beyond n always is.
+    `group` is how many panels a thread takes at a time, tile of rows by tile of rows. `by_rows`
+    says whether threads share rows of C; else they share columns. `apart` says whether blocks are
+    summed apart, so that threads can share them too, and then added in a stage `total`. `pack_b`
+    says whether a block of a panel of B is copied, k by k, before the tiles use it.
     """
 
     row_tiles: Cut
     panels: Cut
     blocks: Cut
+    group: int
+    by_rows: bool
+    apart: bool
     pack_b: bool
     dtype: str
     lanes: int
@@ -164,85 +185,110 @@ class GemmChoice:
         return CTYPES[self.dtype]
 
     @property
-    def lane_number(self) -> str:
-        """The C type of a lane's number in a shuffle, as wide as an element."""
-        return LANE_NUMBERS[self.dtype]
-
-    @property
-    def items(self) -> int:
-        """Tiles in all: the work that threads share."""
-        return self.row_tiles.count * self.panels.count
-
-    @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
         """The tiles that occur, (rows, vectors), the largest first."""
         heights, widths = self.row_tiles.sizes, self.panels.sizes
         return tuple((rows, vectors) for vectors in widths for rows in heights)
 
+    def is_tile(self, rows: int, vectors: int) -> str:
+        """C text of the condition that a tile has this size."""
+        sizes = (("rows", self.row_tiles, rows), ("vectors", self.panels, vectors))
+        tests = [f"{name} == {size}" for name, cut, size in sizes if len(cut.sizes) > 1]
+        return f"if ({' && '.join(tests)})"
+
     @property
-    def accumulators(self) -> int:
-        """Vectors of sums in the largest tile."""
-        return self.row_tiles.size * self.panels.size
+    def units(self) -> int:
+        """The work of all items, a tile of one vector being one: what threads share evenly."""
+        return self.row_tiles.count * self.panels.extent
 
-    def packed_sizes(self, n: int) -> tuple[int, ...]:
-        """Vectors in the panels of B that are copied: all, the last if not full, or none."""
-        if self.pack_b:
-            return self.panels.sizes
-        return self.panels.sizes[-1:] if n % self.lanes else ()
+    @property
+    def items(self) -> int:
+        """Tiles in all, over all blocks."""
+        return self.row_tiles.count * self.panels.count * self.blocks.count
+
+    def item_of(self, unit: str) -> str:
+        """C text for the item that a unit of work, a C variable, lies in."""
+        wide, narrow = self.panels.size, self.panels.size - 1
+        if len(self.panels.sizes) == 1:
+            return f"{unit} / {wide}" if wide > 1 else unit
+        items = self.row_tiles.count * self.panels.larger
+        rest = f"{items} + ({unit} - {items * wide}){f' / {narrow}' if narrow > 1 else ''}"
+        return f"{unit} < {items * wide} ? {unit} / {wide} : {rest}"
+
+    @property
+    def prefetch(self) -> int:
+        """How many steps of k ahead b is fetched."""
+        return PREFETCH_STEPS
+
+    @property
+    def copy_size(self) -> int:
+        """Elements of the copy of a block of a panel."""
+        return self.blocks.size * self.panels.size * self.lanes
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of B that a thread copies at a time."""
+        return self.group * self.copy_size * DTYPE_BYTES[self.dtype] if self.pack_b else 0
+
+    @property
+    def chained(self) -> bool:
+        """Whether a block of k goes on from the sums of the one before."""
+        return self.blocks.count > 1 and not self.apart
+
+    @property
+    def options(self) -> tuple[tuple[str, Any], ...]:
+        """The choice as the options of a stage: the tiles, and what is not as usual."""
+        unusual = (
+            ("blocks", self.blocks.count),
+            ("group", self.group),
+            ("by_rows", self.by_rows),
+            ("apart", self.apart),
+            ("pack_b", self.pack_b),
+        )
+        tiles = ("row_tiles", self.row_tiles.count), ("panels", self.panels.count)
+        return (*tiles, *((name, value) for name, value in unusual if value != USUAL[name]))
+
+    def functions(self, symbol: str) -> tuple[Function, ...]:
+        """The functions of a kernel: the product, and the sum of blocks that were made apart."""
+        if not self.apart:
+            return (Function(symbol, {}),)
+        return Function(f"{symbol}_gemm", {}), Function(f"{symbol}_total", {"split": True})
+
+    def unroll(self, kernel: Kernel, times: int) -> str:
+        """The pragma before a loop over a tile's sums: a short tail is unrolled, so that the sums
+        go to it in registers.
+        """
+        called = set(re.findall(r"(\w+)_f(?:32|64)\(", " ".join(kernel.tail.lines)))
+        short = called <= CHEAP and len(kernel.tail.lines) <= UNROLLED_LINES
+        return f"#pragma GCC unroll {times}" if short else ""
+
+    def overreads(self, gemm: Gemm) -> int:
+        """Rows at the end of B from whose last columns a whole vector reaches beyond B's end."""
+        rest = gemm.n % self.lanes
+        return -(-(self.lanes - rest) // gemm.n) if rest and not self.pack_b else 0
+
+    def dots(self, gemm: Gemm) -> bool:
+        """Whether elements are dot products of rows of A and of B: B is transposed, not copied."""
+        return gemm.transpose_b and not self.pack_b
+
+    def dot_columns(self, rows: int) -> int:
+        """Columns whose dot products are made together: as many as have sums in registers."""
+        return min(8 if rows <= 2 else 4, self.lanes)
 
 
-def choose_gemm(m: int, n: int, k: int, *, transpose_b: bool, dtype: str, isa: ISA) -> GemmChoice:
-    """The cut by a static rule: tiles of least estimated cycles, blocks that fit the caches."""
-    lanes = isa.lanes(dtype)
-    tilings = _tilings(m, -(-n // lanes), isa)
-    row_tiles, panels = min(tilings, key=lambda tiling: _cycles(*tiling, k))
-    pack_b = transpose_b or row_tiles.count >= PACKING_ROW_TILES
-    if row_tiles.count > 1 or (n % lanes and not pack_b):
-        longest = PANEL_BYTES // (panels.size * isa.vector_bytes)
-    elif pack_b:
-        longest = SINGLE_USE_BYTES // (panels.size * isa.vector_bytes)
-    else:
-        longest = k
-    return GemmChoice(row_tiles, panels, Cut(k, -(-k // longest)), pack_b, dtype, lanes)
-
-
-def workspace_bytes(gemm: Gemm, choice: GemmChoice) -> int:
-    """Bytes of workspace of a call: for the sums between blocks of k if no output can hold them."""
-    if gemm.partial is not None or choice.blocks.count == 1:
-        return 0
-    return gemm.m * gemm.n * DTYPE_BYTES[choice.dtype]
+def gemm_run(gemm: Gemm, cut: GemmChoice) -> Choice:
+    """The stages of a GEMM that is cut so, and its workspace: for the sums of blocks that are made
+    apart, and for those between blocks if no output can hold them.
+    """
+    size = gemm.m * gemm.n * DTYPE_BYTES[cut.dtype]
+    stage = Stage("gemm", cut.options)
+    if cut.apart:
+        return Choice((stage, Stage("total", (("split", True),))), cut.blocks.count * size)
+    return Choice((stage,), size if cut.chained and gemm.partial is None else 0)
 
 
 def _times(name: str, factor: int) -> str:
-    return name if factor == 1 else f"{name} * {factor}"
-
-
-def _tilings(m: int, width: int, isa: ISA) -> Iterator[tuple[Cut, Cut]]:
-    """The ways to cut m rows and `width` vectors so that a tile fits the registers.
-
-    It needs its accumulators, a vector of B for each of its columns, and two for a broadcast and
-    a product.
-    """
-    most = GEMV_ACCUMULATORS if m == 1 else isa.registers * 3 // 4
-    for vectors in range(1, min(width, most) + 1):
-        for rows in range(1, min(m, most // vectors) + 1):
-            if rows * vectors + vectors + 2 <= isa.registers:
-                yield Cut(m, -(-m // rows)), Cut(width, -(-width // vectors))
-
-
-def _cycles(row_tiles: Cut, panels: Cut, k: int) -> float:
-    """Estimated cycles on a core that starts two fma and two loads a cycle, fma latency four.
-
-    A vector of B comes from the L2 cache in 9/4 cycles, from measurements. Smaller terms decide
-    among equals: loads compete for issue, a tile has costs outside its loop over k, and each kind
-    of tile is more code to compile and read.
-    """
-    total = 0.0
-    for rows in row_tiles.sizes:
-        for vectors in panels.sizes:
-            loads = rows + vectors
-            step = max(rows * vectors / 2, loads / 2, vectors * 9 / 4, 4) + loads / 20
-            tile = k * step + 2 * rows * vectors + 30
-            total += row_tiles.pieces(rows) * panels.pieces(vectors) * tile
-    kinds = len(row_tiles.sizes) * len(panels.sizes)
-    return total * (1 + 0.01 * (kinds - 1))
+    """What is added to an address for an index, if any."""
+    if not name:
+        return ""
+    return f" + {name}" if factor == 1 else f" + {name} * {factor}"

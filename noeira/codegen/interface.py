@@ -8,6 +8,9 @@ import re
 
 from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan
 
+# What the name of an entry ends in that takes down the time of every launch.
+TIMED = "timed"
+
 
 def entry_symbol(name: str) -> str:
     """The exported C name of a plan: never a short one, which could collide with libc."""
@@ -22,3 +25,10 @@ def io_names(plan: Plan) -> tuple[str, ...]:
         *(f"{STATE} {s.value.name}" for s in graph.states),
         *(f"{OUTPUT} {v.name}" for v in graph.outputs),
     )
+
+
+def stamps_per_step(plan: Plan) -> int:
+    """How many times a timed entry takes down in a step, for each share: when it began, and for
+    each stage how long the share took and when all were done.
+    """
+    return 1 + 2 * sum(len(call.choice.stages) for call in plan.calls)

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from noeira.codegen.c import CTarget, gemm_cut, gemm_of, rows_and_columns
+from noeira.codegen.c import CTarget
 from noeira.codegen.environment import TEMPLATES, rendered
+from noeira.codegen.gemm_stages import gemm_cut, gemm_of
 from noeira.codegen.layout import laid_out
 from noeira.codegen.loops import Function, Grid, Staged
-from noeira.codegen.lower import Body, Lowered, body_of, needed
+from noeira.codegen.lower import Body, Lowered, body_of, needed, rows_and_columns
 from noeira.codegen.view import Elementwise, Kernel, Operand
 from noeira.errors import VerifyError
 from noeira.ir.op import Op

@@ -25,10 +25,19 @@ class Function:
         """Whether threads share the work; else thread 0 does it."""
         return self.options.get("split", False)
 
+    @property
+    def stream(self) -> bool:
+        """Whether results are stored past the caches."""
+        return self.options.get("stream", False)
+
+    def store(self, part: str = "") -> str:
+        """What the names of its stores begin with: partial vectors are stored as usual."""
+        return "stream" if self.stream and not part else "store"
+
 
 @dataclass(frozen=True)
 class Staged:
-    """The functions of a kernel in order, with a barrier between them."""
+    """The functions of a kernel in order, each begun when all of the one before is done."""
 
     functions: tuple[Function, ...]
 
@@ -66,6 +75,11 @@ class Grid:
             yield start, self.columns, False
 
     @property
+    def lowest(self) -> str:
+        """C text for the least finite number."""
+        return {"f32": "-0x1.fffffep127f", "f64": "-0x1.fffffffffffffp1023"}[self.dtype]
+
+    @property
     def size(self) -> int:
         """Elements in all."""
         return self.rows * self.columns
@@ -99,6 +113,26 @@ class Grid:
     def blocks(self) -> int:
         """Blocks of as many rows as a vector has lanes."""
         return -(-self.rows // self.lanes)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows are shorter than a vector, and enough of them to take a lane for each."""
+        return self.columns < self.lanes <= self.rows
+
+    def strided(self, form: str) -> str:
+        """C text for the lanes of a vector that has one element of each of as many rows, from the
+        form of an element: `z[c%s]` gives z[c], z[c + 10], …
+        """
+        steps = range(0, self.lanes * self.columns, self.columns)
+        return ", ".join(form % (f" + {step}" if step else "") for step in steps)
+
+    def spread(self, vector: str, block: int) -> str:
+        """C text for the vector that has, at each place of block `block` of a vector's length of as
+        many rows as it has lanes, the lane of `vector` that goes with the place's row.
+        """
+        places = range(block * self.lanes, (block + 1) * self.lanes)
+        lanes = (f"{vector}[{place // self.columns}]" for place in places)
+        return f"({self.dtype}v){{{', '.join(lanes)}}}"
 
     @property
     def lane_numbers(self) -> str:

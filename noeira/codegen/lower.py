@@ -12,6 +12,7 @@ from noeira.errors import VerifyError
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
 from noeira.ir.scalar import Expr
+from noeira.ir.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,12 @@ def body_of(node: Node) -> Body:
         return Body(node, parts, None, ())
     (at,) = anchors
     return Body(node, parts[:at], parts[at], parts[at + 1 :])
+
+
+def rows_and_columns(type: TensorType) -> tuple[int, int]:
+    """A tensor as a matrix: the last axis, and all others folded."""
+    columns = type.shape[-1] if type.shape else 1
+    return math.prod(type.shape[:-1]), columns
 
 
 def operand_id(node: Node, part: Node, position: int) -> str:

@@ -9,8 +9,9 @@ from functools import lru_cache
 from noeira.codegen.environment import environment
 from noeira.codegen.target import ISA
 
-OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2")
+OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2", "maths_normal.c.j2")
 LIBM_MATHS = ("maths_libm.c.j2",)
+PACK = "pack.c.j2"
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,27 @@ def prelude(isa: ISA, used: frozenset[str]) -> str:
     return "\n".join([header, *(item.text for item in definitions if item in wanted)])
 
 
+@lru_cache
+def everything(isa: ISA) -> str:
+    """All that the prelude can define for `isa`: what a kernel's text means is decided by it."""
+    return "\n".join([_render("vector_head.c.j2", isa=isa), *(d.text for d in _definitions(isa))])
+
+
 def identifiers(text: str) -> frozenset[str]:
     """Every identifier of a C text outside its comments."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
     return frozenset(re.findall(r"[A-Za-z_]\w*", code))
+
+
+def defined(text: str) -> frozenset[str]:
+    """The names that a C text defines at its outermost level for use inside the unit: functions,
+    types, macros and constants.
+    """
+    functions = re.findall(r"^(?:IN|OUT)LINE [\w ]+?\*?(\w+)\(", text, flags=re.MULTILINE)
+    types = re.findall(r"^typedef .*? (\w+)(?: __attribute__.*)?;$", text, flags=re.MULTILINE)
+    macros = re.findall(r"^#define (\w+)", text, flags=re.MULTILINE)
+    constants = re.findall(r"^static const [\w ]+?\*?(\w+)[\[ ]", text, flags=re.MULTILINE)
+    return frozenset(functions + types + macros + constants)
 
 
 @lru_cache
@@ -77,7 +95,7 @@ def _definitions(isa: ISA) -> tuple[Definition, ...]:
         names["lanes"] = isa.lanes(element.dtype)
         found += _pieces("vector.c.j2", element.dtype, **names)
         own_maths = element.dtype == "f32" and isa.fma
-        for template in OWN_MATHS if own_maths else LIBM_MATHS:
+        for template in (*(OWN_MATHS if own_maths else LIBM_MATHS), PACK):
             found += _pieces(template, None, **names)
     return tuple(found)
 
@@ -89,10 +107,7 @@ def _pieces(template: str, dtype: str | None, **names: object) -> list[Definitio
 
 
 def _definition(text: str, dtype: str | None) -> Definition:
-    functions = re.findall(r"^INLINE [\w ]+?\*?(\w+)\(", text, flags=re.MULTILINE)
-    types = re.findall(r"^typedef .*? (\w+)(?: __attribute__.*)?;$", text, flags=re.MULTILINE)
-    macros = re.findall(r"^#define (\w+)", text, flags=re.MULTILINE)
-    return Definition(frozenset(functions + types + macros), identifiers(text), text, dtype)
+    return Definition(defined(text), identifiers(text), text, dtype)
 
 
 def _render(template: str, **names: object) -> str:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noeira.codegen.parts import Sections
+    from noeira.ir.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -12,13 +17,16 @@ class Source:
     """One unit of C or CUDA text with the plans that it serves.
 
     `target` is `c` or `cuda`, `name` the program's name (for messages), `plans` the text form of
-    the plans, one after the other.
+    the plans, one after the other. `sections` is there if parts of the text can be compiled at the
+    same time, `parsed` are the plans themselves where they are at hand; neither changes the unit.
     """
 
     target: str
     name: str
     text: str
     plans: str
+    sections: Sections | None = field(default=None, compare=False, repr=False)
+    parsed: tuple[Plan, ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def digest(self) -> str:

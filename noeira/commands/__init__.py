@@ -32,7 +32,15 @@ COMMANDS = {
     ),
     "kernels": Command(
         "the distinct kernels of a step; of one of them its C or its assembly",
-        "noeira kernels net.py:MLP relu --asm",
+        "noeira kernels net.py:MLP k00 --asm",
+    ),
+    "tune": Command(
+        "time other choices for a network's kernels than the rules', and save what is faster",
+        "noeira tune net.py:MLP --batch 100 --out mlp.choices",
+    ),
+    "profile": Command(
+        "the measured time of every launch of a step, beside the least this machine allows",
+        "noeira profile net.py:MLP --batch 100 --sort time",
     ),
     "run": Command(
         "run a network, or a dumped stage, once and print the exact bits of its outputs",

@@ -21,6 +21,7 @@ from noeira.runtime.cache import Cache
 NEEDED = ("numpy", "jinja2", "networkx", "filelock", "platformdirs", "rich")
 OPTIONAL = {
     "pooch": "downloading data sets: pip install 'noeira[data]'",
+    "matplotlib": "noeira profile --png: pip install 'noeira[viz]'",
     "ziglang": "a C compiler without root: pip install ziglang",
 }
 CHECK_TEXT = """\
@@ -134,11 +135,9 @@ def compilers() -> Iterator[Finding]:
         return
     yield Finding("ok", "C compiler", f"{' '.join(compiler.command)}  {compiler.version}")
     yield Finding("ok", "vectors", f"{compiler.isa.name}, {compiler.isa.vector_bytes} bytes")
-    if compiler.openmp:
-        yield Finding("ok", "OpenMP", "yes")
-    else:
-        advice = "Debian, Ubuntu: gcc has it; with clang: apt install libomp-dev"
-        yield Finding("missing", "OpenMP", "no: programs run on one thread", advice)
+    if not compiler.has_threads:
+        advice = "CC names another compiler, one that takes -pthread"
+        yield Finding("missing", "POSIX threads", "no: programs run on one thread", advice)
     with tempfile.TemporaryDirectory(prefix="noeira-", ignore_cleanup_errors=True) as folder:
         try:
             source = Source("c", "doctor", CHECK_TEXT, "")

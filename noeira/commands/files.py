@@ -16,12 +16,11 @@ from noeira.commands.check import check_plan
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import VERSION as PLAN_VERSION
-from noeira.ir.plan import Plan, parse_plan
+from noeira.ir.plan import Plan, parse_plan, parse_plans
 from noeira.ir.random import Distribution
 from noeira.ir.text import Dump, parse_dump
 from noeira.ir.verify import verify
 from noeira.passes.pipeline import resume
-from noeira.runtime.unit import split_plans
 
 T = TypeVar("T")
 
@@ -131,7 +130,7 @@ def plans_in_text(path: str, text: str) -> list[Plan]:
     if not text.startswith(PLAN_VERSION):
         raise ParseError(f"{path}, line 1: expected {PLAN_VERSION!r}, got {text[:SHOWN]!r}")
     with one_line(path, text):
-        plans = split_plans(text)
+        plans = parse_plans(text)
         for plan in plans:
             verify(plan.graph)
             check_plan(plan)

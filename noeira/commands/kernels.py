@@ -10,7 +10,9 @@ from noeira.codegen.render import comment
 from noeira.commands.network import add_model, stages_from
 from noeira.commands.usage import UsageError
 from noeira.errors import NoeiraError
+from noeira.ir.graph import Node
 from noeira.ir.op import node_cost
+from noeira.report.explain import RULE, chosen_by
 from noeira.report.stages import Stages
 from noeira.report.table import plural, table
 
@@ -61,7 +63,7 @@ def listing(stages: Stages) -> str:
                 ", ".join(str(call.node.outputs[0]) for call in calls),
                 f"{cost.flops:,}",
                 f"{cost.bytes_read + cost.bytes_written:,}",
-                " ".join(map(str, calls[0].choice.stages)),
+                " ".join(map(str, calls[0].choice.stages)) + source(calls[0].node, stages),
             )
         )
     launches = plural(len(stages.plan.calls), "launch", "launches")
@@ -69,6 +71,14 @@ def listing(stages: Stages) -> str:
         f"@{stages.plan.name} for {stages.target.name}: {plural(len(rows), 'kernel')}, {launches}"
     )
     return "\n".join([head, "", *table(HEAD, rows, right=(2, 3))])
+
+
+def source(node: Node, stages: Stages) -> str:
+    """Whether a table or the rule decided, where there is a table and something to decide."""
+    found = chosen_by(node, stages.target) if stages.target.choices.rows else ""
+    if not found:
+        return ""
+    return f"   by {found}" if found == RULE else f"   from {found}"
 
 
 def by_name(kernels: list[Shared], name: str) -> Shared:

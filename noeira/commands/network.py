@@ -16,6 +16,7 @@ from typing import Any
 from noeira.codegen.target import ISAS
 from noeira.commands.usage import UsageError, in_any_case, named, positive, reading, sample_shapes
 from noeira.errors import CompositionError, NoeiraError
+from noeira.ir.choices import NO_CHOICES
 from noeira.nn import (
     MSE,
     SGD,
@@ -35,6 +36,8 @@ from noeira.nn import (
 from noeira.nn.core.init import initializer
 from noeira.report.stages import Stages, stages_of
 
+# Endings of dumped stages, which `noeira run` takes.
+DUMPED = (".nir", ".plan", ".c", ".so")
 LOSSES = {kind.__name__: kind for kind in (CrossEntropy, SoftCrossEntropy, MSE)}
 OPTIMIZERS = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
 INITIALIZERS = {
@@ -43,13 +46,13 @@ INITIALIZERS = {
 }
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """The network, and the options that decide its step."""
+def add_model(parser: argparse.ArgumentParser, choices: bool = True) -> None:
+    """The network, and the options that decide its step; with --choices unless told otherwise."""
     parser.add_argument("model", metavar="MODEL", help="path.py:Name or package.module:Name")
-    add_options(parser)
+    add_options(parser, choices)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, choices: bool = True) -> None:
     """The options that decide a network's step."""
     add = parser.add_argument_group("the training step").add_argument
     add(
@@ -102,6 +105,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=tuple(ISAS),
         help="vector unit that C is for (default: this machine's)",
     )
+    if choices:
+        add(
+            "--choices",
+            metavar="FILE",
+            help="table of tuned choices, from noeira tune (default: that of NOEIRA_CHOICES)",
+        )
 
 
 def loss(text: str) -> Any:
@@ -145,6 +154,7 @@ def stages_from(args: argparse.Namespace) -> Stages:
         dtype=args.dtype,
         isa=args.isa,
         entry=args.entry,
+        choices=vars(args).get("choices", NO_CHOICES),
     )
 
 
@@ -172,6 +182,8 @@ def load_network(text: str) -> type[Module]:
 def without_name(place: str) -> str:
     """What to write where only a file or module was named."""
     module, _, last = place.rpartition(".")
+    if f".{last}" in DUMPED:
+        return "expected a network, such as net.py:MLP; `noeira run` takes dumped stages"
     if last in own_networks(module):
         return f"write a colon before the network's name, {module}:{last}"
     known = own_networks(place.rstrip(":"))

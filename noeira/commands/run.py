@@ -8,6 +8,8 @@ import struct
 from pathlib import Path
 
 from noeira.codegen.c import CTarget
+from noeira.codegen.choices import chosen_table
+from noeira.codegen.render import renumbered
 from noeira.codegen.source import Source
 from noeira.codegen.target import ISAS
 from noeira.commands.files import (
@@ -18,7 +20,7 @@ from noeira.commands.files import (
     read_plan,
     read_text,
 )
-from noeira.commands.network import add_options, load_module, stages_from
+from noeira.commands.network import DUMPED, add_options, load_module, stages_from
 from noeira.commands.usage import UsageError, reading
 from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
 from noeira.compiler import lower, render_plans, run_passes
@@ -29,7 +31,6 @@ from noeira.job import TARGETS
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
 from noeira.runtime.unit import Toolchain, choose_toolchain
 
-SUFFIXES = (".nir", ".plan", ".c", ".so")
 # What the vector unit of a machine can run beside its own.
 ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)}
 
@@ -86,10 +87,12 @@ def loaded(args: argparse.Namespace) -> EntryPoint:
     """The entry that a file or network gives."""
     path: str = args.file
     suffix = Path(path).suffix
+    if suffix in DUMPED[1:] and args.choices is not None:
+        raise UsageError(f"{path} has its choices made; --choices goes with a .nir or a network")
     if suffix in (".c", ".so") and args.target == "reference":
         raise UsageError(f"{path} is C; --target reference runs graphs: a .nir, a .plan, a network")
     if suffix == ".nir":
-        return from_dump(read_dump(path), args.target)
+        return from_dump(read_dump(path), args.target, args.choices)
     if suffix == ".plan":
         return from_plan(read_plan(path), path, args.target)
     if suffix == ".c":
@@ -97,15 +100,15 @@ def loaded(args: argparse.Namespace) -> EntryPoint:
     if suffix == ".so":
         return from_library(path, args.entry)
     if ":" not in path:
-        kinds = ", ".join(SUFFIXES)
+        kinds = ", ".join(DUMPED)
         raise UsageError(f"{path}: expected a file {kinds}, or a network such as net.py:MLP")
     args.model = path
-    return from_dump(stages_from(args).traced, args.target)
+    return from_dump(stages_from(args).traced, args.target, args.choices)
 
 
-def from_dump(dump: Dump, target: str) -> EntryPoint:
-    """A graph, after the passes that are still to do."""
-    toolchain = choose_toolchain(target)
+def from_dump(dump: Dump, target: str, choices: str | None) -> EntryPoint:
+    """A graph, after the passes that are still to do, with the choices of a table."""
+    toolchain = choose_toolchain(target, chosen_table(choices))
     if toolchain is None:
         return ReferenceEntry(run_passes(dump).graph)
     return compiled(lower(dump, toolchain.target), toolchain.target, toolchain)
@@ -138,10 +141,10 @@ def from_source(path: str, entry: str) -> EntryPoint:
     plan = chosen(plans, path, entry)
     cache = open_cache()
     compiler = require_compiler(cache)
-    target = target_of(plan, path, Toolchain(CTarget(compiler.isa), compiler, cache))
+    target = target_of(plan, path, Toolchain(compiler, cache))
     first = text.partition("\n")[0]
     name = first.removeprefix("// noeira: ").partition(" for ")[0]
-    if text != render_plans(name, plans, target).text:
+    if renumbered(text) != renumbered(render_plans(name, plans, target).text):
         print(f"running {path} as it stands (edited)")
         compiler = compiler.lenient()
     source = Source("c", name, text, "".join(map(str, plans)))

@@ -27,4 +27,5 @@ def numpy_dtype(name: str) -> np.dtype:
 
 def dtype_name(dtype: np.dtype) -> str:
     """The dtype name of a NumPy dtype, or NumPy's own name if noeira has none."""
-    return next((name for name, long in NAMES.items() if long == dtype.name), dtype.name)
+    own = dtype.name
+    return next((name for name, long in NAMES.items() if long == own), own)

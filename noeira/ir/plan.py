@@ -12,9 +12,10 @@ Its text is the graph's text followed by
       call %lse: rows{} total{} workspace arena + 812032 size 512
     }
 
-Every launching node is one call, in graph order; a call is one or more stages with a barrier
-between, and may have a workspace that lives only during it. Places are in the step's arena, in an
-input's, a state's or an output's own memory, or literals in the program's read-only data.
+Every launching node is one call, in graph order; a call is one or more stages, each begun when all
+of the one before is done, and may have a workspace that lives only during it. Places are in the
+step's arena, in an input's, a state's or an output's own memory, or literals in the program's
+read-only data.
 """
 
 from __future__ import annotations
@@ -144,6 +145,11 @@ def call_text(call: Call) -> str:
     if call.choice.workspace:
         text += f" workspace {ARENA} + {call.workspace} size {call.choice.workspace}"
     return text
+
+
+def parse_plans(text: str) -> list[Plan]:
+    """The plans of a unit, from their text one after the other. Raises ParseError."""
+    return [parse_plan(VERSION + part) for part in text.split(VERSION)[1:]]
 
 
 def parse_plan(text: str) -> Plan:

@@ -32,8 +32,9 @@ WORD = 0xFFFFFFFF
 INITIAL_STREAM = 0x80000000
 ORDER_STREAM = 0xC0000000
 
-# Elements computed at a time, so that the words of a round stay in the cache.
-CHUNK = 1 << 14
+# Elements computed at a time: their words of 64 bits stay in the L1 and L2 caches, and in memory
+# that the allocator keeps.
+CHUNK = 1 << 12
 # A truncated normal draws an element again, at the next tick, while it lies outside; 2 in 10^82
 # would need more.
 ATTEMPTS = 64
@@ -70,17 +71,29 @@ def philox_block(key: tuple[int, int], elements: np.ndarray, tick: int) -> np.nd
     import numpy as np
 
     low, shift = np.uint64(WORD), np.uint64(32)
+    m0, m1 = (np.uint64(m) for m in MULTIPLIERS)
+    k0, k1 = key
     c0, c1 = elements & low, elements >> shift
     c2 = np.full_like(elements, tick & WORD)
     c3 = np.full_like(elements, tick >> 32 & WORD)
-    m0, m1 = (np.uint64(m) for m in MULTIPLIERS)
-    k0, k1 = key
+    p0, p1 = np.empty_like(elements), np.empty_like(elements)
     for _ in range(ROUNDS):
-        p0, p1 = m0 * c0, m1 * c2
-        c0, c1 = (p1 >> shift) ^ c1 ^ np.uint64(k0), p1 & low
-        c2, c3 = (p0 >> shift) ^ c3 ^ np.uint64(k1), p0 & low
+        # (c0, c1, c2, c3) becomes (high(p1) ^ c1 ^ k0, low(p1), high(p0) ^ c3 ^ k1, low(p0)).
+        np.multiply(c0, m0, out=p0)
+        np.multiply(c2, m1, out=p1)
+        np.right_shift(p1, shift, out=c0)
+        c0 ^= c1
+        c0 ^= np.uint64(k0)
+        np.bitwise_and(p1, low, out=c1)
+        np.right_shift(p0, shift, out=c2)
+        c2 ^= c3
+        c2 ^= np.uint64(k1)
+        np.bitwise_and(p0, low, out=c3)
         k0, k1 = (k0 + WEYL[0]) & WORD, (k1 + WEYL[1]) & WORD
-    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
+    words = np.empty((len(elements), 4), np.uint32)
+    for index, word in enumerate((c0, c1, c2, c3)):
+        words[:, index] = word
+    return words
 
 
 def check_key(seed: int, stream: int) -> None:
@@ -125,16 +138,19 @@ def box_muller(words: np.ndarray) -> np.ndarray:
     return np.sqrt(-2.0 * np.log1p(-u)) * np.cos(2.0 * np.pi * v)
 
 
-def truncated_normal(seed: int, stream: int, count: int, bound: float) -> np.ndarray:
+def truncated_normal(
+    seed: int, stream: int, count: int, bound: float, first: int = 0
+) -> np.ndarray:
     """Standard normal numbers in [-bound, bound], in f64: the first draw that lies inside."""
     import numpy as np
 
-    values = normal(seed, stream, count)
+    values = normal(seed, stream, count, first=first)
     outside = np.flatnonzero(np.abs(values) > bound)
     for tick in range(1, ATTEMPTS):
         if not outside.size:
             break
-        values[outside] = box_muller(philox_block((seed, stream), outside.astype(np.uint64), tick))
+        elements = outside.astype(np.uint64) + np.uint64(first)
+        values[outside] = box_muller(philox_block((seed, stream), elements, tick))
         outside = outside[np.abs(values[outside]) > bound]
     return np.clip(values, -bound, bound)
 
@@ -207,13 +223,17 @@ def fill(
     if dtype not in ("f32", "f64"):
         raise DtypeError(f"initial values are f32 or f64, not {dtype}")
     check_key(seed, stream)
-    count = math.prod(shape)
-    values = draw(distribution, seed, stream, count, dtype)
-    return values.astype(np.float32 if dtype == "f32" else np.float64).reshape(shape)
+    values = np.empty(math.prod(shape), np.float32 if dtype == "f32" else np.float64)
+    for first in range(0, values.size, CHUNK):
+        part = values[first : first + CHUNK]
+        part[...] = draw(distribution, seed, stream, first, part.size, dtype)
+    return values.reshape(shape)
 
 
-def draw(distribution: Distribution, seed: int, stream: int, count: int, dtype: str) -> np.ndarray:
-    """The elements of `fill`, flat, before the last rounding."""
+def draw(
+    distribution: Distribution, seed: int, stream: int, first: int, count: int, dtype: str
+) -> np.ndarray:
+    """Elements first, …, first + count - 1 of `fill`, flat, before the last rounding."""
     import numpy as np
 
     args = distribution.args
@@ -223,12 +243,11 @@ def draw(distribution: Distribution, seed: int, stream: int, count: int, dtype: 
         case "constant":
             return np.full(count, args[0])
         case "uniform":
-            return args[0] + (args[1] - args[0]) * uniform01(seed, stream, count, dtype).astype(
-                np.float64
-            )
+            drawn = uniform01(seed, stream, count, dtype, first=first)
+            return args[0] + (args[1] - args[0]) * drawn.astype(np.float64)
         case "normal":
-            return args[0] + args[1] * normal(seed, stream, count)
+            return args[0] + args[1] * normal(seed, stream, count, first=first)
         case "truncated_normal":
-            return args[0] * truncated_normal(seed, stream, count, args[1])
+            return args[0] * truncated_normal(seed, stream, count, args[1], first)
         case _:
-            return (np.arange(count) % 7 - 3) * 0.1
+            return (np.arange(first, first + count) % 7 - 3) * 0.1

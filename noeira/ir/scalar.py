@@ -198,6 +198,8 @@ FUNCTIONS: dict[str, FunctionType] = {
     "sigmoid": lambda y, a: (y * (1.0 - y),),
     "softplus": lambda y, a: (call("sigmoid", a),),
     "erf": lambda y, a: (call("exp", -square(a)) * (2.0 / math.sqrt(math.pi)),),
+    "normal_cdf": lambda y, a: (call("normal_pdf", a),),
+    "normal_pdf": lambda y, a: (-(a * y),),
     "sqrt": lambda y, a: (0.5 / y,),
     "abs": lambda y, a: (call("sign", a),),
     "sign": lambda y, a: (lift(0),),
@@ -311,7 +313,11 @@ def numpy_function(name: str) -> Callable[..., Any]:
         "min": np.minimum,
         "sigmoid": numpy_sigmoid,
         "softplus": lambda a: np.logaddexp(a.dtype.type(0), a),
-        "erf": numpy_erf,
+        "erf": lambda a: by_libm(math.erf, a),
+        "normal_cdf": lambda a: by_libm(lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), a),
+        "normal_pdf": lambda a: (
+            np.exp(a * a * a.dtype.type(-0.5)) * a.dtype.type(1 / math.sqrt(2 * math.pi))
+        ),
     }
     return special.get(name) or getattr(np, COMPARISONS.get(name, name))
 
@@ -324,8 +330,8 @@ def numpy_sigmoid(a: np.ndarray) -> np.ndarray:
     return np.where(a >= 0, 1 / (1 + small), small / (1 + small))
 
 
-def numpy_erf(a: np.ndarray) -> np.ndarray:
-    """The error function; NumPy has none, so it is libm's, an element at a time."""
+def by_libm(function: Callable[[float], float], a: np.ndarray) -> np.ndarray:
+    """A function that NumPy has not, an element at a time."""
     import numpy as np
 
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(a), np.float64).astype(a.dtype)
+    return np.asarray(np.frompyfunc(function, 1, 1)(a), np.float64).astype(a.dtype)

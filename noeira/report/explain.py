@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.c import CTarget
+from noeira.codegen.choices import ChoicesLike
 from noeira.codegen.target import ISAS
 from noeira.errors import NoeiraError
+from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 HEAD = ("#", "kernel", "op", "path", "why", "FLOPs", "bytes", "FLOPs/byte")
 NUMBERS = (0, 5, 6, 7)
+# What decides where no table does.
+RULE = "rule"
 # Marks the line under launches that could be fewer.
 HINT = "└ "
 
@@ -39,8 +43,9 @@ HINT = "└ "
 class Launch:
     """One launch. bytes: what it must at least move between its kernel and memory.
 
-    ops: the plain operations it does; stages: its functions, with a barrier between them; hint:
-    what to write so that it and its neighbours become fewer.
+    ops: the plain operations it does; stages: its functions, in order; hint: what to write so that
+    it and its neighbours become fewer; chosen_by: what decided how it is cut, `rule` or the name of
+    a table of choices, "" where nothing is to be chosen.
     """
 
     number: int
@@ -52,6 +57,7 @@ class Launch:
     flops: int
     bytes: int
     stages: tuple[str, ...]
+    chosen_by: str = ""
     hint: str = ""
 
     @property
@@ -83,6 +89,7 @@ class Launch:
             "flops": self.flops,
             "bytes": self.bytes,
             "stages": list(self.stages),
+            "chosen_by": self.chosen_by,
             "hint": self.hint,
         }
 
@@ -91,13 +98,15 @@ class Launch:
 class Explanation:
     """The launches of one entry, in order; its text is a table.
 
-    name: of the graph; arena_bytes: memory for what is not an input, a state or an output.
+    name: of the graph; arena_bytes: memory for what is not an input, a state or an output; choices:
+    the table that it was made with.
     """
 
     name: str
     target: str
     launches: tuple[Launch, ...]
     arena_bytes: int
+    choices: Choices = NO_CHOICES
 
     @property
     def flops(self) -> int:
@@ -145,19 +154,32 @@ class Explanation:
                 total,
                 "",
                 f"arena: {bytes_text(self.arena_bytes)}",
+                *self.choices_lines(),
             ]
         )
 
+    def choices_lines(self) -> list[str]:
+        """What the table of choices decided, if there is one."""
+        if not self.choices.rows:
+            return []
+        chosen = [launch.chosen_by for launch in self.launches if launch.chosen_by]
+        by_table, name = len(chosen) - chosen.count(RULE), table_name(self.choices)
+        return [f"choices: {by_table} from {name}, {chosen.count(RULE)} by rule"]
+
 
 def row(launch: Launch) -> tuple[str, ...]:
-    """A launch's cells; several stages are named behind the reason."""
-    stages = f"   ({len(launch.stages)} stages: {', '.join(launch.stages)})"
+    """A launch's cells; behind the reason stand several stages, and the table that chose them."""
+    why = launch.why
+    if len(launch.stages) > 1:
+        why += f"   ({len(launch.stages)} stages: {', '.join(launch.stages)})"
+    if launch.chosen_by not in ("", RULE):
+        why += f"   (from {launch.chosen_by})"
     return (
         str(launch.number),
         launch.kernel,
         " + ".join(launch.ops),
         launch.origin.path,
-        launch.why + (stages if len(launch.stages) > 1 else ""),
+        why,
         f"{launch.flops:,}",
         f"{launch.bytes:,}",
         f"{launch.intensity:.2f}",
@@ -175,6 +197,7 @@ def explain(
     dtype: str = "f32",
     isa: str | None = None,
     entry: str = "",
+    choices: ChoicesLike = None,
 ) -> Explanation:
     """Every launch of a training step: kernel, operations, module, reason and cost.
 
@@ -196,13 +219,15 @@ def explain(
             dtype=dtype,
             isa=isa,
             entry=entry,
+            choices=choices,
         )
     )
 
 
 def explain_stages(stages: Stages) -> Explanation:
     """The launches of a network's entry."""
-    return explained(stages.plan, symbols(stages.kernels), fusible_runs(stages.job.net))
+    runs = fusible_runs(stages.job.net)
+    return explained(stages.plan, symbols(stages.kernels), runs, stages.target)
 
 
 def explain_program(program: Program, entry: str) -> Explanation:
@@ -219,9 +244,9 @@ def explain_program(program: Program, entry: str) -> Explanation:
         raise NoeiraError(f"{program.name} has no entry {name!r}; it has {known}")
     unit = next(unit for unit in program.units if name in unit.entries)
     found = {key: planned(getattr(e, "plan", e.graph)) for key, e in unit.entries.items()}
-    isa = found[name].target.split()[-1]
-    kernels = shared_kernels(list(found.values()), CTarget(ISAS[isa]))
-    return explained(found[name], symbols(kernels), fusible_runs(type(program.module)))
+    target = CTarget(ISAS[found[name].target.split()[-1]], program.choices)
+    kernels = shared_kernels(list(found.values()), target)
+    return explained(found[name], symbols(kernels), fusible_runs(type(program.module)), target)
 
 
 def planned(found: Plan | ComputeGraph) -> Plan:
@@ -237,10 +262,12 @@ def symbols(kernels: Sequence[Shared]) -> dict[int, str]:
     return {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
 
 
-def explained(plan: Plan, names: Mapping[int, str], runs: Sequence[Run]) -> Explanation:
-    """The launches of a plan, with hints where launches could be fewer."""
+def explained(
+    plan: Plan, names: Mapping[int, str], runs: Sequence[Run], target: CTarget
+) -> Explanation:
+    """The launches of a plan made for a target, with hints where launches could be fewer."""
     launches = [
-        launch_of(number, call, names[id(call)], plan.graph)
+        launch_of(number, call, names[id(call)], plan.graph, chosen_by(call.node, target))
         for number, call in enumerate(plan.calls)
     ]
     known, served = by_path(runs), defaultdict[Run, list[int]](list)
@@ -251,10 +278,22 @@ def explained(plan: Plan, names: Mapping[int, str], runs: Sequence[Run]) -> Expl
         if len(numbers) > 1:
             last = numbers[-1]
             launches[last] = replace(launches[last], hint=run.hint(len(numbers)))
-    return Explanation(plan.name, plan.target, tuple(launches), plan.arena)
+    return Explanation(plan.name, plan.target, tuple(launches), plan.arena, target.choices)
 
 
-def launch_of(number: int, call: Call, kernel: str, graph: ComputeGraph) -> Launch:
+def chosen_by(node: Node, target: CTarget) -> str:
+    """What decided the stages of a node: `rule`, the name of a table, "" if nothing had to."""
+    if target.problem(node) is None:
+        return ""
+    return RULE if target.row(node) is None else table_name(target.choices)
+
+
+def table_name(choices: Choices) -> str:
+    """What a table is called in a report."""
+    return choices.name or "a table"
+
+
+def launch_of(number: int, call: Call, kernel: str, graph: ComputeGraph, chosen: str) -> Launch:
     """One launch."""
     node, cost = call.node, node_cost(call.node)
     return Launch(
@@ -267,6 +306,7 @@ def launch_of(number: int, call: Call, kernel: str, graph: ComputeGraph) -> Laun
         cost.flops,
         cost.bytes_read + cost.bytes_written,
         tuple(stage.name for stage in call.choice.stages),
+        chosen,
     )
 
 

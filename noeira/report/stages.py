@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.c import CTarget
+from noeira.codegen.choices import ChoicesLike, chosen_table
 from noeira.codegen.target import ISAS, PLAIN
 from noeira.compiler import render_plans
 from noeira.errors import DeviceError, NoeiraError
+from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import Job, check_options, check_type, entry_name, make_job
@@ -90,11 +92,13 @@ def stages_of(
     dtype: str = "f32",
     isa: str | None = None,
     entry: str = "",
+    choices: ChoicesLike = None,
 ) -> Stages:
     """The stages of a network under the options of `compile`.
 
     loss None: there is only `forward`, and `optimizer` does not matter. isa: the vector unit that C
-    is written for, by default this machine's. Raises CompositionError, ShapeError, FusionError, or
+    is written for, by default this machine's. choices: a table of tuned choices or its file, by
+    default that of NOEIRA_CHOICES. Raises CompositionError, ShapeError, FusionError, or
     DeviceError for a vector unit that there is not.
     """
     kind: Any = type(net) if isinstance(net, Module) else net
@@ -102,19 +106,20 @@ def stages_of(
     optimizer = optimizer if loss is not None else None
     check_options(batch, "cpu", loss, optimizer)
     job = make_job(kind, loss, optimizer, batch, input, init, dtype, ())
-    return Stages(job, target_of(isa), entry)
+    return Stages(job, target_of(isa, chosen_table(choices)), entry)
 
 
-def target_of(isa: str | None) -> CTarget:
-    """C for a kind of vector unit; by default the one that this machine's compiler builds for.
+def target_of(isa: str | None, choices: Choices = NO_CHOICES) -> CTarget:
+    """C for a kind of vector unit, by default the one that this machine's compiler builds for, with
+    a table of choices.
 
     Raises DeviceError for a kind that there is not.
     """
     if isa is not None:
         if isa not in ISAS:
             raise DeviceError(f"there is no vector unit {isa!r}; there are {', '.join(ISAS)}")
-        return CTarget(ISAS[isa])
+        return CTarget(ISAS[isa], choices)
     from noeira.runtime.c_compiler import find_compiler
 
     found = find_compiler()
-    return CTarget(found.isa if found else PLAIN)
+    return CTarget(found.isa if found else PLAIN, choices)

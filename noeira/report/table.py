@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 UNITS = ("KiB", "MiB", "GiB", "TiB")
+PREFIXES = ("k", "M", "G", "T", "P")
 
 
 def table(
@@ -29,6 +30,16 @@ def table(
 def plural(count: int, noun: str, many: str = "") -> str:
     """`1 launch`, `2 launches` (with `many` = `launches`)."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def short(count: int) -> str:
+    """A number to three digits with a decimal prefix: `812`, `4.07k`, `40.1M`."""
+    value, prefix = float(count), ""
+    for larger in PREFIXES:
+        if value < 999.5:
+            break
+        value, prefix = value / 1000, larger
+    return f"{count:,}" if not prefix else f"{value:.{max(0, 3 - len(str(int(value))))}f}{prefix}"
 
 
 def bytes_text(count: int) -> str:

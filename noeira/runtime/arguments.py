@@ -16,8 +16,49 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def as_array(name: str, given: Any) -> np.ndarray:
-    """NumPy's view of an array: NumPy's own, or anything that speaks DLPack. Raises DtypeError."""
+class Exact:
+    """What an input is when it can be used as it is: a NumPy array of the very dtype and shape in
+    row-major order, indices in their range. Says nothing about what is wrong: `checked` does, and
+    accepts more.
+    """
+
+    def __init__(self, declared: Input) -> None:
+        import numpy as np
+
+        self.array_type = np.ndarray
+        self.dtype, self.shape = numpy_dtype(declared.value.type.dtype), declared.value.type.shape
+        self.limit = index_limit(declared) if self.dtype.kind in "iu" else None
+        # As unsigned numbers, negative ones are beyond every limit: one comparison for both ends.
+        self.unsigned = np.dtype(f"u{self.dtype.itemsize}")
+
+    def is_met_by(self, given: Any) -> bool:
+        """Whether `checked` would give back this very object."""
+        return (
+            type(given) is self.array_type
+            and given.dtype == self.dtype
+            and given.shape == self.shape
+            and given.flags.c_contiguous
+            and (self.limit is None or largest(given.view(self.unsigned)) < self.limit)
+        )
+
+
+def largest(array: np.ndarray) -> int:
+    """The largest element; NumPy goes to argmax straight, to max by way of Python."""
+    return array.item(array.argmax())
+
+
+def index_limit(declared: Input) -> int:
+    """What every index of an input is below."""
+    import numpy as np
+
+    return declared.limit or int(np.iinfo(numpy_dtype(declared.value.type.dtype)).max) + 1
+
+
+def as_array(name: str, given: Any, dtype: str) -> np.ndarray:
+    """NumPy's view of an array: NumPy's own, or anything that speaks DLPack.
+
+    dtype: the declared one. Raises DtypeError.
+    """
     import numpy as np
 
     if isinstance(given, np.ndarray):
@@ -29,7 +70,7 @@ def as_array(name: str, given: Any) -> np.ndarray:
             raise DtypeError(f"{name} does not give its memory away: {error}") from None
     kind = f"{name} is a {type(given).__name__}, not an array"
     if isinstance(given, (list, tuple, int, float)):
-        raise DtypeError(f"{kind}: write np.asarray({name}, np.float32)")
+        raise DtypeError(f"{kind}: write np.asarray({name}, np.{NAMES.get(dtype, dtype)})")
     raise DtypeError(kind)
 
 
@@ -41,7 +82,7 @@ def label(declared: Input) -> str:
 
 def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
     """The inputs, of which several are given as a tuple, and the targets."""
-    return (*(x if isinstance(x, tuple) else (x,)), y)
+    return (*x, y) if isinstance(x, tuple) else (x, y)
 
 
 def check_count(declared: Sequence[Input], given: Sequence[Any]) -> None:
@@ -81,7 +122,7 @@ def checked_samples(declared: Sequence[Input], given: Sequence[Any]) -> list[np.
 def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
     """A C-contiguous array of the declared type, without a copy where possible."""
     name, type = label(declared), declared.value.type
-    array = converted(name, as_array(name, given), type.dtype)
+    array = converted(name, as_array(name, given, type.dtype), type.dtype)
     if array.shape != type.shape:
         if advice and array.shape[1:] == type.shape[1:] and array.ndim == len(type.shape):
             raise ShapeError(f"{name} has {array.shape[0]} rows; {advice}")
@@ -94,7 +135,7 @@ def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
 def checked_rows(declared: Input, given: Any) -> np.ndarray:
     """Like `checked`, for any number of rows (at least one)."""
     name, type = label(declared), declared.value.type
-    array = converted(name, as_array(name, given), type.dtype)
+    array = converted(name, as_array(name, given, type.dtype), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
         wanted = ", ".join(["N", *map(str, type.shape[1:])]) if type.shape[1:] else "N,"
         advice = open_shape(declared, array)
@@ -113,12 +154,10 @@ def open_shape(declared: Input, array: np.ndarray) -> str:
 
 def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     """The array, if its dtype will do: any integers for an index, for floats the very dtype."""
-    have = dtype_name(array.dtype)
-    if have == dtype:
+    integers = dtype in ("i32", "i64")
+    if (integers and array.dtype.kind in "iu") or dtype_name(array.dtype) == dtype:
         return array
-    if dtype in ("i32", "i64"):
-        if array.dtype.kind in "iu":
-            return array
+    if integers:
         raise DtypeError(
             f"{name} is {array.dtype.name}; it must be integers: write {name}.astype(np.int32)"
         )
@@ -134,7 +173,7 @@ def in_range(declared: Input, array: np.ndarray) -> np.ndarray:
 
     if array.dtype.kind not in "iu" or not array.size:
         return array
-    limit = declared.limit or np.iinfo(numpy_dtype(declared.value.type.dtype)).max + 1
+    limit = index_limit(declared)
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= limit:
         where = np.argwhere((array < 0) | (array >= limit))[0]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,21 +12,26 @@ from typing import TYPE_CHECKING
 from noeira import config
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError, NoeiraError
+from noeira.ir.op import OPS
+from noeira.ir.plan import Plan, parse_plans
 from noeira.runtime.c_compiler import Compiler
 from noeira.runtime.cache import Cache
 from noeira.runtime.cache_entry import Entry, digest_of
 from noeira.runtime.disk import log, remove_tree
 from noeira.runtime.fork import Lock
+from noeira.runtime.plan_file import read_plans, write_plans
 from noeira.runtime.process import first_lines, run
 
 if TYPE_CHECKING:
     from ctypes import CDLL
 
 BUILD_SECONDS = 600
-# Rounds of a waiting loop of about a nanosecond each.
-SPIN_COUNT = "20000"
 MESSAGE_LINES = 40
 SOURCE, LIBRARY, PLANS, COMMAND, META = "unit.c", "unit.so", "unit.plan", "build.txt", "meta.json"
+PARSED = "unit.plan.pickle"
+APART = (
+    b"# This makes what parts of it made that were compiled at the same time, and then linked.\n"
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,12 @@ class Library:
         """The text of the plans that the unit serves."""
         return self.entry.read(PLANS).decode()
 
+    def parsed_plans(self) -> list[Plan]:
+        """The plans that the unit serves."""
+        if PARSED in self.entry.files:
+            return [*read_plans(self.entry.read(PARSED))]
+        return parse_plans(self.plans)
+
 
 def unit_key(source: Source, compiler: Compiler) -> str:
     """The cache key of a unit: its whole text, what compiles it and how, and the instruction set it
@@ -71,16 +79,18 @@ def unit_key(source: Source, compiler: Compiler) -> str:
     )
 
 
-def build_library(source: Source, compiler: Compiler, cache: Cache) -> Library:
+def build_library(
+    source: Source, compiler: Compiler, cache: Cache, earlier: Entry | None = None
+) -> Library:
     """The shared library of a unit, from the cache or built now; one process builds it, others wait
-    for that.
+    for that. What another unit of the program, `earlier`, has of its kernels is not compiled again.
 
     With NOEIRA_EDITED=1 a source that a person edited in the cache is built and used in place of
     the generated one; without, the generated one is put back and the edit kept beside it. Raises
     CompilerError with the compiler's message.
     """
     key = unit_key(source, compiler)
-    entry, built = _get_or_build(key, source, compiler, cache)
+    entry, built = _get_or_build(key, source, compiler, cache, earlier)
     if config.EDITED.read():
         edit = _read_edit(entry)
         if edit is not None and not source.text.startswith(edit[1]):
@@ -115,33 +125,29 @@ def load(library: Library) -> CDLL:
         handle = _handles.get(library.path)
         if handle is None:
             try:
-                with short_spinning():
-                    handle = ctypes.CDLL(str(library.path))
+                handle = ctypes.CDLL(str(library.path))
             except OSError as error:
                 handle = _load_copy(library, error)
+            share_pool(handle)
             _handles[library.path] = handle
         return handle
 
 
-@contextmanager
-def short_spinning() -> Iterator[None]:
-    """While the first library brings gcc's OpenMP with it, which reads its settings then: let its
-    threads wait awake for some microseconds, not a millisecond, where another process may need the
-    processor. What the user set stays.
-    """
-    chosen = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
-    if not chosen:
-        os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
-    try:
-        yield
-    finally:
-        if not chosen:
-            os.environ.pop("GOMP_SPINCOUNT", None)
+def share_pool(handle: CDLL) -> None:
+    """Let a unit use the threads of the units before it: each would bring its own otherwise."""
+    import ctypes
+
+    global _pool
+    # What is no program's unit has no threads.
+    if hasattr(handle, "noeira_pool"):
+        handle.noeira_pool.restype = ctypes.c_void_p
+        _pool = handle.noeira_pool(ctypes.c_void_p(_pool))
 
 
 # Handles are kept for the life of the process: programs hold addresses of functions in them, and
-# OpenMP's threads may still be inside; unmapping code that is about to run crashes.
+# threads wait inside; unmapping code that is about to run crashes.
 _handles: dict[Path, CDLL] = {}
+_pool: int | None = None
 _mutex = Lock()
 
 
@@ -163,7 +169,9 @@ def _load_copy(library: Library, error: OSError) -> CDLL:
         raise CompilerError(f"the built library {library.path} cannot be loaded: {error}") from None
 
 
-def _get_or_build(key: str, source: Source, compiler: Compiler, cache: Cache) -> tuple[Entry, bool]:
+def _get_or_build(
+    key: str, source: Source, compiler: Compiler, cache: Cache, earlier: Entry | None = None
+) -> tuple[Entry, bool]:
     """The entry of a unit, and whether it was built now."""
     entry = cache.get(key)
     if entry is not None:
@@ -172,7 +180,7 @@ def _get_or_build(key: str, source: Source, compiler: Compiler, cache: Cache) ->
         entry = cache.get(key)
         if entry is not None:
             return entry, False
-        return cache.put(key, _compile(key, source, compiler, cache)), True
+        return cache.put(key, _compile(key, source, compiler, cache, earlier)), True
 
 
 def _read_edit(entry: Entry) -> tuple[Path, str] | None:
@@ -190,15 +198,19 @@ def _build_edited(
 ) -> Library:
     """The library of a source that a person edited: its own entry, keyed by the edited text."""
     log("warning", "running the edited source %s", path)
-    source, lenient = replace(generated, text=text), compiler.lenient()
+    source, lenient = replace(generated, text=text, sections=None, parsed=()), compiler.lenient()
     entry, built = _get_or_build(unit_key(source, lenient), source, lenient, cache)
     return Library(key, cache.restore(entry, text.encode()), built, path)
 
 
-def _compile(key: str, source: Source, compiler: Compiler, cache: Cache) -> dict[str, bytes]:
+def _compile(
+    key: str, source: Source, compiler: Compiler, cache: Cache, earlier: Entry | None
+) -> dict[str, bytes]:
     """Run the compiler; gives the files of the entry. Raises CompilerError, the source kept for the
     user to look at.
     """
+    from noeira.runtime.part_build import build_in_parts, entry_files
+
     command = compiler.build_command(SOURCE, LIBRARY)
     head = f"# {compiler.version}, {compiler.isa.name}; in this folder:"
     meta = {
@@ -213,20 +225,20 @@ def _compile(key: str, source: Source, compiler: Compiler, cache: Cache) -> dict
         COMMAND: f"{head}\n{shlex.join(command)}\n".encode(),
         META: json.dumps(meta, indent=1).encode(),
     }
+    if source.parsed and not any(op.foreign for op in OPS.values()):
+        files[PARSED] = write_plans(source.parsed)
 
-    def in_folder(folder: Path) -> bytes:
+    def in_folder(folder: Path) -> dict[str, bytes]:
         (folder / SOURCE).write_bytes(files[SOURCE])
-        status, message = run(command, folder, BUILD_SECONDS)
-        if "No space left on device" in message:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        if status != 0 or not (folder / LIBRARY).is_file():
-            raise CompilerError(
-                first_lines(message, MESSAGE_LINES) or f"it ended with status {status}"
-            )
-        return (folder / LIBRARY).read_bytes()
+        objects = build_in_parts(source, compiler, folder, LIBRARY, earlier, BUILD_SECONDS)
+        if objects is None:
+            build_whole(command, folder)
+            return {LIBRARY: (folder / LIBRARY).read_bytes()}
+        made = {COMMAND: files[COMMAND] + APART, **entry_files(objects)}
+        return {LIBRARY: (folder / LIBRARY).read_bytes(), **made}
 
     try:
-        return {**files, LIBRARY: cache.work(in_folder)}
+        return {**files, **cache.work(in_folder)}
     except CompilerError as error:
         try:
             place = str(
@@ -238,3 +250,12 @@ def _compile(key: str, source: Source, compiler: Compiler, cache: Cache) -> dict
             f"the C compiler failed on the unit of {source.name}.\n{error}\n\n"
             f"  command: {shlex.join(command)}\n  source:  {place}"
         ) from None
+
+
+def build_whole(command: tuple[str, ...], folder: Path) -> None:
+    """Make the library in one run of the compiler. Raises CompilerError with its message."""
+    status, message = run(command, folder, BUILD_SECONDS)
+    if "No space left on device" in message:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    if status != 0 or not (folder / LIBRARY).is_file():
+        raise CompilerError(first_lines(message, MESSAGE_LINES) or f"it ended with status {status}")

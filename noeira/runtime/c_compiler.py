@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,23 @@ from noeira.errors import CompilerError
 from noeira.runtime.cache import Cache, open_cache
 from noeira.runtime.cache_entry import digest_of
 from noeira.runtime.disk import log
-from noeira.runtime.process import first_lines, run
+from noeira.runtime.process import first_lines, run, run_all
 
 # Without these a compiler is no use: contraction changes the numbers.
 REQUIRED_FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-shared")
 # Left out one by one where a compiler refuses them (-fPIC on Windows, some warnings of other
 # compilers).
-OPTIONAL_FLAGS = ("-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror")
+OPTIONAL_FLAGS = (
+    "-fPIC",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
 # The first that the compiler takes; some know only the second, and for some processors neither.
 NATIVE_FLAGS: tuple[tuple[str, ...], ...] = (("-march=native",), ("-mcpu=native",), ())
-OPENMP_FLAG = "-fopenmp"
+THREADS_FLAG = "-pthread"
 LINK_FLAGS = ("-lm",)
 PROBE_SECONDS = 120
 BUILD_SECONDS = 600
@@ -47,14 +54,20 @@ PROBE_TEXT = """\
 float noeira_probe(const float *x, float *y);
 float noeira_probe(const float *x, float *y) { memcpy(y, x, sizeof *y); return expf(*y); }
 """
-OPENMP_TEXT = """\
-#include <omp.h>
-int noeira_probe(void);
-int noeira_probe(void) {
-    int threads = 0;
-#pragma omp parallel reduction(+ : threads)
-    threads += omp_get_num_threads();
-    return threads;
+# What a unit's threads need of the system; without, its own text leaves them out.
+THREADS_TEXT = """\
+#include <pthread.h>
+#include <signal.h>
+#ifndef _REENTRANT
+#error "the flag is not -pthread as units know it"
+#endif
+int noeira_threads(void *(*work)(void *));
+int noeira_threads(void *(*work)(void *)) {
+    pthread_t thread;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    return pthread_create(&thread, NULL, work, NULL);
 }
 """
 ADVICE = """\
@@ -78,12 +91,29 @@ class Compiler:
     version: str
     isa: ISA
     flags: tuple[str, ...]
-    openmp: bool
     identity: str
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether units have threads; those of other compilers run on one."""
+        return THREADS_FLAG in self.flags
 
     def build_command(self, source: str, library: str) -> tuple[str, ...]:
         """The words that compile and link the file `source` into the shared library `library`."""
         return (*self.command, *self.flags, "-o", library, source, *LINK_FLAGS)
+
+    def part_command(self, source: str, target: str) -> tuple[str, ...]:
+        """The words that compile the file `source`, a part of a unit, into an object file."""
+        flags = (flag for flag in self.flags if flag != "-shared")
+        return (*self.command, *flags, "-ffunction-sections", "-c", "-o", target, source)
+
+    def link_command(self, objects: Sequence[str], library: str) -> tuple[str, ...]:
+        """The words that link object files into the shared library `library`, without functions
+        that nothing in it calls.
+        """
+        flags = (flag for flag in self.flags if flag != "-Werror")
+        last = (*LINK_FLAGS, "-Wl,--gc-sections")
+        return (*self.command, *flags, "-o", library, *objects, *last)
 
     def lenient(self) -> Compiler:
         """The same, with warnings no errors: for sources that a person edited."""
@@ -231,7 +261,7 @@ def probe_key(command: tuple[str, ...]) -> str:
     """The key under which a probe's result is kept: new when the program, the processor or the
     questions are.
     """
-    questions = (REQUIRED_FLAGS, OPTIONAL_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT, OPENMP_TEXT)
+    questions = (REQUIRED_FLAGS, OPTIONAL_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT, THREADS_TEXT)
     surroundings = [os.environ.get(name) for name in ENVIRONMENT]
     return digest_of(
         "probe", repr((command, programs(command), surroundings, questions)), processor()
@@ -243,26 +273,29 @@ class Facts(TypedDict):
 
     version: str
     flags: list[str]
-    openmp: bool
     macros: str
 
 
 def probe(command: tuple[str, ...], folder: Path) -> Facts:
-    """Ask a compiler for its version, flags, macros and OpenMP, writing into `folder`.
+    """Ask a compiler for its version, flags, macros and threads, writing into `folder`.
 
     Raises CompilerError if it builds no shared library that loads.
     """
-    flags, native = working_flags(command, folder)
-    _, text = run((*command, "--version"), folder, PROBE_SECONDS)
+    flags, native = (*REQUIRED_FLAGS, *NATIVE_FLAGS[0], *OPTIONAL_FLAGS), NATIVE_FLAGS[0]
+    # Most compilers take everything: then one question is enough.
+    all_of_it = PROBE_TEXT + THREADS_TEXT
+    threads = builds(command, (*flags, THREADS_FLAG), all_of_it, folder) is None
+    if not threads:
+        flags, native = working_flags(command, folder)
+        threads = builds(command, (*flags, THREADS_FLAG), THREADS_TEXT, folder) is None
     (folder / "empty.c").write_text("")
-    status, macros = run((*command, *native, "-dM", "-E", "empty.c"), folder, PROBE_SECONDS)
-    openmp = builds(command, (*flags, OPENMP_FLAG), OPENMP_TEXT, folder) is None
+    asked = [(*command, "--version"), (*command, *native, "-dM", "-E", "empty.c")]
+    (_, text), (status, macros) = run_all(asked, folder, PROBE_SECONDS)
     return {
         "version": next(
             (line.strip() for line in text.splitlines() if line.strip()), "unknown version"
         ),
-        "flags": [*flags, OPENMP_FLAG] if openmp else [*flags],
-        "openmp": openmp,
+        "flags": [*flags, THREADS_FLAG] if threads else [*flags],
         "macros": macros if status == 0 else "",
     }
 
@@ -343,6 +376,5 @@ def _compiler(command: tuple[str, ...], facts: Facts) -> Compiler:
         facts["version"],
         isa_from_macros(facts["macros"]),
         flags,
-        bool(facts["openmp"]),
         identity,
     )

@@ -4,14 +4,52 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from noeira.errors import CompilerError
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 
 def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int, str]:
     """Run a command in a folder; gives its status and all it printed. Raises CompilerError if it
     cannot start or hangs.
+    """
+    return run_all([command], folder, seconds)[0]
+
+
+def run_all(
+    commands: Sequence[tuple[str, ...]], folder: Path, seconds: float
+) -> list[tuple[int, str]]:
+    """Run commands at the same time in a folder; gives the status of each and what it printed.
+    Raises CompilerError if one cannot start or hangs; then all are ended.
+    """
+    import subprocess
+
+    end = time.monotonic() + seconds
+    with ExitStack() as running:
+        started = [running.enter_context(started_process(c, folder)) for c in commands]
+        results = list[tuple[int, str]]()
+        for command, process in zip(commands, started, strict=True):
+            try:
+                output, _ = process.communicate(timeout=max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise CompilerError(
+                    f"{shlex.join(command)} was ended: it ran for {seconds:.0f} s"
+                ) from None
+            results.append((process.returncode, output.decode("utf-8", "replace")))
+        return results
+
+
+@contextmanager
+def started_process(command: tuple[str, ...], folder: Path) -> Iterator[Popen[bytes]]:
+    """A running command, ended at the end if it still runs. Raises CompilerError if it cannot
+    start.
     """
     import signal
     import subprocess
@@ -30,22 +68,18 @@ def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int, st
     except OSError as error:
         raise CompilerError(f"{command[0]} cannot be started: {error}") from None
     try:
-        output, _ = process.communicate(timeout=seconds)
-    except BaseException as error:
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        process.wait()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise CompilerError(
-                f"{shlex.join(command)} was ended: it ran for {seconds:.0f} s"
-            ) from None
+        yield process
+    except BaseException:
+        if process.returncode is None:
+            if os.name == "posix":
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+            process.wait()
         raise
     finally:
         if process.stdout is not None:
             process.stdout.close()
-    return process.returncode, output.decode("utf-8", "replace")
 
 
 def surroundings(command: tuple[str, ...], folder: Path) -> dict[str, str]:

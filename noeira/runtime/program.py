@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import NoeiraError, ShapeError
+from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.random import Distribution, fill
 from noeira.ir.states import LEARNING_RATE, LOSS, SHARED
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # Builds the entries of resident data sets: (training samples, evaluation samples) -> unit.
 BuildResident: TypeAlias = "Callable[[int, int], Unit]"
+
+# So many are copied faster than a new array's address is found out.
+COPIED_BYTES = 32 * 1024
 
 
 class Parameters(Mapping[str, Any]):
@@ -56,7 +60,8 @@ class Parameters(Mapping[str, Any]):
 class Program:
     """A compiled network. Calls from several threads wait for each other.
 
-    batch: the rows that `step` and `gradients` take. target: `cpu` or `reference`.
+    batch: the rows that `step` and `gradients` take. target: `cpu` or `reference`. choices: the
+    table it is compiled with.
     """
 
     def __init__(
@@ -73,10 +78,11 @@ class Program:
         trains: bool,
         metrics: tuple[str, ...] = (),
         module: Any = None,
+        choices: Choices = NO_CHOICES,
     ) -> None:
         self.trains, self.metrics = trains, metrics
         self.name, self.store, self.batch, self.target, self.seed = name, store, batch, target, seed
-        self.module = module
+        self.module, self.choices = module, choices
         self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs
         self.own_states: dict[str, np.ndarray] = {}
         self.units: list[Unit] = []
@@ -115,6 +121,9 @@ class Program:
 
     def entry(self, name: str, advice: str) -> EntryPoint:
         """An entry point by name. Raises NoeiraError that says what is missing."""
+        found = self.entries.get(name)
+        if found is not None:
+            return found
         if self.closed:
             raise NoeiraError(f"the program {self.name} is closed")
         if name not in self.prepare().entries:
@@ -128,31 +137,27 @@ class Program:
         parameters, moments and step counter as they were. Raises ShapeError or DtypeError.
         """
         entry = self.entry("step", "compile it with loss=… and optimizer=…")
-        with self.store.lock:
-            self.pass_in(entry, x, y)
-            entry.run()
-            return float(entry.output(LOSS))
+        return self.loss_of(entry, inputs_and_target(x, y))
 
     def gradients(self, x: Any, y: Any) -> float:
         """Loss and gradients of a batch, parameters unchanged; the gradients are then in
         `Param.grd`.
         """
         entry = self.entry("gradients", "compile it with loss=…")
+        return self.loss_of(entry, inputs_and_target(x, y))
+
+    def loss_of(self, entry: EntryPoint, given: Sequence[Any]) -> float:
+        """Run an entry on a batch and its targets, checked; gives the loss."""
         with self.store.lock:
-            self.pass_in(entry, x, y)
+            if not entry.takes(given):
+                advice = (
+                    f"this program was compiled for batch={self.batch}: compile(…, batch=N) for "
+                    f"others; forward and evaluate take any number"
+                )
+                given = checked_batch(list(entry.inputs.values()), given, advice)
+            entry.bind_inputs(given)
             entry.run()
             return float(entry.output(LOSS))
-
-    def pass_in(self, entry: EntryPoint, x: Any, y: Any) -> None:
-        """Check a batch and its targets and bind them to an entry."""
-        advice = (
-            f"this program was compiled for batch={self.batch}: compile(…, batch=N) for others; "
-            f"forward and evaluation take any number"
-        )
-        declared = list(entry.inputs.values())
-        arrays = checked_batch(declared, inputs_and_target(x, y), advice)
-        for name, array in zip(entry.inputs, arrays, strict=True):
-            entry.bind(f"input {name}", array)
 
     def forward(self, x: Any) -> Any:
         """The network's output, in evaluation mode, for any number of rows.
@@ -162,9 +167,17 @@ class Program:
         """
         entry = self.entry("forward", "compile it first")
         given = x if isinstance(x, tuple) else (x,)
-        arrays = checked_samples(list(entry.inputs.values()), given)
         with self.store.lock:
-            results = self.in_chunks(entry, arrays, len(arrays[0]))
+            if entry.output_bytes <= COPIED_BYTES and entry.takes(given):
+                entry.bind_inputs(given)
+                entry.run()
+                results = [entry.arrays[root].copy() for root in entry.own_outputs]
+            else:
+                arrays = checked_samples(list(entry.inputs.values()), given)
+                try:
+                    results = self.in_chunks(entry, arrays, len(arrays[0]))
+                finally:
+                    entry.bind_own_outputs()
         return results[0] if len(results) == 1 else tuple(results)
 
     def in_chunks(
@@ -175,14 +188,12 @@ class Program:
 
         outputs = entry.graph.outputs
         results = [np.empty((rows, *v.type.shape[1:]), entry.output(v.name).dtype) for v in outputs]
-        names = list(entry.inputs)
         for start in range(0, rows, self.batch):
             count = min(self.batch, rows - start)
             whole = count == self.batch
             padded = [] if whole else [aligned_zeros(v.type) for v in outputs]
-            for name, array in zip(names, arrays, strict=True):
-                part = array[start : start + count]
-                entry.bind(f"input {name}", part if whole else pad(part, self.batch))
+            parts = [array[start : start + count] for array in arrays]
+            entry.bind_inputs(parts if whole else [pad(part, self.batch) for part in parts])
             for index, value in enumerate(outputs):
                 room = results[index][start : start + count] if whole else padded[index]
                 entry.bind(f"output {value.name}", room)

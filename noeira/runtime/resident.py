@@ -11,7 +11,6 @@ from noeira.errors import DataError, ShapeError
 from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.ir.states import BAD, CURSOR, LOSS, total
 from noeira.runtime.arguments import checked_samples, inputs_and_target
-from noeira.runtime.diagnose import not_finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +40,10 @@ class ResidentData:
         self.test_samples = len(test[0]) if test else 0
         self.unit = program.build_resident(self.samples, self.test_samples)
         program.add(self.unit)
+        self.cursor, self.bad = program.own_states[CURSOR], program.own_states[BAD]
+        self.total = program.own_states[total(LOSS)]
         # What an earlier data set left behind does not count for this one.
-        self.state(CURSOR)[...], self.state(BAD)[...] = 0, -1
+        self.cursor[...], self.bad[...] = 0, -1
         self.ordered_epoch: int | None = None
         self.bind(train, test)
 
@@ -76,21 +77,19 @@ class ResidentData:
             if name.startswith("evaluate"):
                 entry.bind("input order", np.arange(self.test_samples, dtype=np.int32))
 
-    def draw_order(self) -> None:
-        """Give the order of the present epoch to the training entries, if they have another."""
+    def draw_order(self, epoch: int) -> None:
+        """Give the order of an epoch to the training entries."""
         import numpy as np
 
-        if self.ordered_epoch == self.epoch:
-            return
         if self.shuffle:
             seed, count = self.program.seed, self.samples
-            order = permutation(seed, ORDER_STREAM, count, tick=self.epoch).astype(np.int32)
+            order = permutation(seed, ORDER_STREAM, count, tick=epoch).astype(np.int32)
         else:
             order = np.arange(self.samples, dtype=np.int32)
         for name in ("fit", "fit.last"):
             if name in self.unit.entries:
                 self.unit.entries[name].bind("input order", order)
-        self.ordered_epoch = self.epoch
+        self.ordered_epoch = epoch
 
     def state(self, name: str) -> Any:
         """A state of the program."""
@@ -99,12 +98,12 @@ class ResidentData:
     @property
     def epoch(self) -> int:
         """Passes over the data that are complete."""
-        return int(self.state(CURSOR)) // self.samples
+        return int(self.cursor) // self.samples
 
     @property
     def done(self) -> int:
         """Steps of the present epoch that are done."""
-        return int(self.state(CURSOR)) % self.samples // self.program.batch
+        return int(self.cursor) % self.samples // self.program.batch
 
     @property
     def batches(self) -> int:
@@ -118,29 +117,33 @@ class ResidentData:
         Raises NotFiniteError.
         """
         with self.program.store.lock:
-            first, self.state(total(LOSS))[...] = int(self.state(CURSOR)), 0.0
+            first, self.total[...] = int(self.cursor), 0.0
             while n:
                 did = self.native_call(n)
                 n -= did
                 if between is not None and between(did):
                     break
-            seen = int(self.state(CURSOR)) - first
-        return float(self.state(total(LOSS))) / max(seen, 1)
+            seen = int(self.cursor) - first
+            return float(self.total) / max(seen, 1)
 
     def native_call(self, most: int) -> int:
         """One call of a training entry; gives the number of steps done."""
-        self.draw_order()
-        full = self.samples // self.program.batch - self.done
+        epoch, taken = divmod(int(self.cursor), self.samples)
+        if epoch != self.ordered_epoch:
+            self.draw_order(epoch)
+        full = self.samples // self.program.batch - taken // self.program.batch
         if full > 0:
             entry = self.unit.entries["fit"]
             count = min(most, full)
         else:
             entry, count = self.unit.entries["fit.last"], 1
         did = entry.run(count)
-        if self.state(BAD) >= 0:
+        if int(self.bad) >= 0:
             # The bad step changed nothing, so its batch comes next: the caller may change
             # something and go on.
-            self.state(BAD)[...] = -1
+            self.bad[...] = -1
+            from noeira.runtime.diagnose import not_finite
+
             raise not_finite(self.program, entry)
         return did
 
@@ -153,15 +156,16 @@ class ResidentData:
             raise DataError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
         names = [total(v.name) for v in self.unit.entries["evaluate"].graph.outputs]
         with self.program.store.lock:
-            cursor = int(self.state(CURSOR))
+            cursor = int(self.cursor)
             try:
-                for name in (CURSOR, *names):
+                self.cursor[...] = 0
+                for name in names:
                     self.state(name)[...] = 0
                 if self.stopped_evaluating(between):
                     return {}
                 totals = [float(self.state(name)) for name in names]
             finally:
-                self.state(CURSOR)[...] = cursor
+                self.cursor[...] = cursor
         means = {"loss": totals[0] / self.test_samples}
         metrics = zip(self.program.metrics, totals[1::2], totals[2::2], strict=True)
         return means | {name: added / count for name, added, count in metrics}

@@ -15,6 +15,7 @@ from noeira.ir.ops import (
     optimizer,
     reduction,
     soft_cross_entropy,
+    softmax,
     squared_error,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "optimizer",
     "reduction",
     "soft_cross_entropy",
+    "softmax",
     "squared_error",
 ]

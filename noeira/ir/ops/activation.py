@@ -59,12 +59,12 @@ class SiLU(Elementwise):
 
 
 class GELU(Elementwise):
-    """x · Φ(x), Φ the normal distribution function (Hendrycks and Gimpel 2016), through erf"""
+    """x · Φ(x), Φ the normal distribution function (Hendrycks and Gimpel 2016)"""
 
     name = "gelu"
 
     def expression(self, attrs: Any) -> Expr:
-        return x * 0.5 * (call("erf", x * math.sqrt(0.5)) + 1.0)
+        return x * call("normal_cdf", x)
 
 
 class GELUTanh(Elementwise):

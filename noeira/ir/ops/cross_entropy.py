@@ -17,7 +17,11 @@ from noeira.ir.types import TensorType
 if TYPE_CHECKING:
     import numpy as np
 
-SHAPES = ((1, 1), (7, 10), (100, 10), (17, 33), (3, 5, 127), (2, 4097))
+# Around the width of a vector, and rows that are read once.
+SHAPES = (
+    *((1, 1), (7, 10), (100, 10), (40, 9), (35, 15), (18, 16), (19, 17), (17, 33), (3, 5, 127)),
+    *((2, 2047), (3, 2049), (2, 4097)),
+)
 
 
 @dataclass(frozen=True)

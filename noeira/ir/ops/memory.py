@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
 from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, IndexLimit, Op, Sample
-from noeira.ir.types import TensorType
+from noeira.ir.op import BadSample, Cost, Draw, IndexLimit, Op, Sample
+from noeira.ir.types import DTYPE_BYTES, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,6 +181,14 @@ class Take(Op):
         import numpy as np
 
         return (data[order[(int(cursor) + np.arange(attrs.rows)) % len(order)]],)
+
+    def cost(
+        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    ) -> Cost:
+        """The rows that are taken and their places, not the whole data set."""
+        places = attrs.rows * DTYPE_BYTES[inputs[1].dtype]
+        taken = outputs[0].nbytes
+        return Cost(0, taken + places + inputs[2].nbytes, taken)
 
     def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
         return {1: IndexLimit(operands[0].shape[0], "samples")}

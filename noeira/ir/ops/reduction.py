@@ -1,4 +1,6 @@
-"""Sums and their opposite: `sum`, `column_sum` and `broadcast`, closed under vjp."""
+"""Sums and their opposites, closed under vjp: `sum`, `column_sum` and `broadcast`, `row_sum` and
+`row_broadcast`.
+"""
 
 from __future__ import annotations
 
@@ -169,3 +171,87 @@ class Broadcast(Op):
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (BadSample((TensorType("f32", (3,)),), "does not fit shape", {"shape": (4, 2)}),)
+
+
+class RowSum(Op):
+    """Σ over the last axis: [..., N] -> [...]."""
+
+    name, kind, operands = "row_sum", "row", ("x",)
+
+    def infer(self, attrs: graph.Attrs, x: TensorType) -> tuple[TensorType, ...]:
+        float_operand("row_sum", x)
+        if not x.shape:
+            raise ShapeError(f"row_sum: {x} has no axis")
+        return (TensorType(x.dtype, x.shape[:-1]),)
+
+    def reference(self, attrs: graph.Attrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (x.sum(-1),)
+
+    def vjp(
+        self,
+        builder: Builder,
+        node: Node,
+        cotangents: tuple[Value | None, ...],
+        wanted: tuple[bool, ...],
+    ) -> tuple[Value | None, ...]:
+        (x,), (d,) = node.inputs, cotangents
+        assert d is not None
+        columns = x.type.shape[-1]
+        return (builder.emit("row_broadcast", d, columns=columns, hint=f"d.{x.name}"),)
+
+    def flops(
+        self, attrs: graph.Attrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+    ) -> int:
+        return inputs[0].size
+
+    def samples(self) -> tuple[Sample, ...]:
+        shapes = ((1,), (7, 16), (100, 33), (2, 65, 127))
+        return tuple(Sample((Draw(TensorType("f32", s)),)) for s in shapes)
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        return (
+            BadSample((TensorType("f32", ()),), "has no axis"),
+            BadSample((TensorType("i32", (3,)),), "not a float"),
+        )
+
+
+@dataclass(frozen=True)
+class ColumnsAttrs(graph.Attrs):
+    """columns: of the result."""
+
+    columns: int = 1
+
+
+class RowBroadcast(Op):
+    """Each element along a new last axis: [...] -> [..., columns]."""
+
+    name, operands, Attrs = "row_broadcast", ("x",), ColumnsAttrs
+
+    def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
+        float_operand("row_broadcast", x)
+        if attrs.columns < 1:
+            raise ShapeError(f"row_broadcast: {attrs.columns} columns")
+        return (TensorType(x.dtype, (*x.shape, attrs.columns)),)
+
+    def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        return (np.repeat(np.asarray(x)[..., None], attrs.columns, -1),)
+
+    def vjp(
+        self,
+        builder: Builder,
+        node: Node,
+        cotangents: tuple[Value | None, ...],
+        wanted: tuple[bool, ...],
+    ) -> tuple[Value | None, ...]:
+        (x,), (d,) = node.inputs, cotangents
+        assert d is not None
+        return (builder.emit("row_sum", d, hint=f"d.{x.name}"),)
+
+    def samples(self) -> tuple[Sample, ...]:
+        cases = (((), 5), ((9,), 16), ((3, 4), 33))
+        return tuple(Sample((Draw(TensorType("f32", s)),), {"columns": n}) for s, n in cases)
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        return (BadSample((TensorType("f32", (3,)),), "0 columns", {"columns": 0}),)

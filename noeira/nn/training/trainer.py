@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import DataError, ShapeError
 from noeira.nn.core.init import Initializer, Kaiming
@@ -15,6 +15,9 @@ from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.training.progress import Interrupts, Reporter
 from noeira.nn.training.result import Epoch, TrainResult
 from noeira.runtime.program import Program
+
+if TYPE_CHECKING:
+    from noeira.codegen.choices import ChoicesLike
 
 
 class Trainer:
@@ -35,6 +38,7 @@ class Trainer:
         seed: int = 0,
         dtype: Literal["f32", "f64"] = "f32",
         metrics: Sequence[MetricLike] | None = None,
+        choices: ChoicesLike = None,
     ) -> None:
         from noeira.job import check_options, check_type
 
@@ -43,7 +47,7 @@ class Trainer:
             check_type(net)
         self.given, self.batch, self.loss, self.optimizer = net, batch, loss, optimizer
         self.init, self.target, self.seed, self.dtype = init, target, seed, dtype
-        self.metrics = metrics
+        self.metrics, self.choices = metrics, choices
         self.made: Program | None = None
         self.loaded: tuple[Any, ...] = ()
 
@@ -110,6 +114,7 @@ class Trainer:
                 self.dtype,
                 self.target,
                 self.metrics,
+                self.choices,
             )
         given = (*train, *(test or ()), shuffle)
         if list(map(id, given)) == list(map(id, self.loaded)):

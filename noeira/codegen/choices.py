@@ -1,0 +1,42 @@
+"""The table of choices that a program is compiled with: given, a file, or NOEIRA_CHOICES."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeAlias
+
+from noeira import config
+from noeira.errors import NoeiraError, ParseError
+from noeira.ir.choices import NO_CHOICES, Choices, parse_choices
+
+# What `compile` takes: a table or its file; None is the one of NOEIRA_CHOICES.
+ChoicesLike: TypeAlias = "Choices | str | os.PathLike[str] | None"
+
+
+def chosen_table(choices: ChoicesLike) -> Choices:
+    """The table meant: by default that of NOEIRA_CHOICES, or an empty one.
+
+    Raises NoeiraError if its file cannot be read, ParseError with the line that is wrong.
+    """
+    if isinstance(choices, Choices):
+        return choices
+    path = config.CHOICES.read() if choices is None else Path(choices)
+    return NO_CHOICES if path is None else read_choices(path)
+
+
+def read_choices(path: Path) -> Choices:
+    """The table in a file. Raises NoeiraError or ParseError, as `chosen_table`."""
+    from noeira.codegen.gemm_stages import check_row
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParseError(f"{path}, line 1: expected text, got bytes that are no UTF-8") from None
+    except OSError as error:
+        message = error.strerror or error
+        raise NoeiraError(f"the choices {path} cannot be read: {message}") from None
+    try:
+        return parse_choices(text, check_row, path.name)
+    except ParseError as error:
+        raise ParseError(f"{path}, {error}") from None

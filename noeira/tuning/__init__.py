@@ -1,0 +1,1 @@
+"""The search for better choices than the rules': candidates timed in the step they belong to."""
