@@ -12,6 +12,9 @@ from noeira.errors import NoeiraError
 
 T = TypeVar("T")
 
+# More threads than any machine has processors are a mistake.
+MOST_THREADS = 1024
+
 
 @dataclass(frozen=True)
 class Setting(Generic[T]):
@@ -49,6 +52,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def threads(text: str) -> int:
+    """A whole number from 1 to MOST_THREADS."""
+    if positive(text) > MOST_THREADS:
+        raise ValueError(f"expected at most {MOST_THREADS}")
+    return int(text)
+
+
 def unknown_settings() -> Iterator[tuple[str, str]]:
     """Variables called NOEIRA_… that are no setting, each with the nearest name ("" for none)."""
     from difflib import get_close_matches
@@ -63,7 +73,7 @@ def unknown_settings() -> Iterator[tuple[str, str]]:
 THREADS: Setting[int | None] = Setting(
     "NOEIRA_THREADS",
     None,
-    positive,
+    threads,
     "Threads a program uses; default: the processors it may run on.",
 )
 CACHE: Setting[Path | None] = Setting(

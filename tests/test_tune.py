@@ -19,7 +19,7 @@ from noeira.codegen.choices import read_choices
 from noeira.codegen.gemm_stages import check_row
 from noeira.codegen.target import AVX2, ISAS
 from noeira.commands import tune
-from noeira.ir.choices import Factor, Problem
+from noeira.ir.choices import Choices, Factor, Problem, Row
 from noeira.ir.graph import Builder
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import TensorType
@@ -91,6 +91,15 @@ def test_every_candidate_computes_the_product(turned: str, dtype: str) -> None:
 
 
 @needs_compiler
+def test_a_row_of_the_table_is_tried_again_however_few_candidates_there_are() -> None:
+    graph = step_graph()
+    first, *_ = problems_of(graph, CTarget(AVX2), 8)
+    known = first.candidates[5]
+    row = Row(first.problem, known.stages)
+    again, *_ = problems_of(graph, CTarget(AVX2, Choices((row,))), 1)
+    assert again.candidates == (first.candidates[0], known)
+
+
 def test_candidates_may_have_several_stages_and_a_workspace() -> None:
     toolchain = choose_toolchain("cpu")
     assert toolchain is not None

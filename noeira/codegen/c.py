@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from noeira.codegen.candidates import gemm_candidates, gemm_problem
-from noeira.codegen.gemm_stages import gemm_choice, gemm_of, gemm_stages
+from noeira.codegen.candidates import gemm_candidates
+from noeira.codegen.gemm_stages import gemm_choice, gemm_of, gemm_problem, gemm_stages
 from noeira.codegen.loops import LINE_BYTES
 from noeira.codegen.lower import Body, body_of, rows_and_columns
 from noeira.codegen.target import CTYPES, ISA

@@ -21,8 +21,13 @@ def chosen_table(choices: ChoicesLike) -> Choices:
     """
     if isinstance(choices, Choices):
         return choices
-    path = config.CHOICES.read() if choices is None else Path(choices)
-    return NO_CHOICES if path is None else read_choices(path)
+    if choices is not None:
+        return read_choices(Path(choices))
+    path = config.CHOICES.read()
+    try:
+        return NO_CHOICES if path is None else read_choices(path)
+    except NoeiraError as error:
+        raise type(error)(f"NOEIRA_CHOICES: {error}") from None
 
 
 def read_choices(path: Path) -> Choices:

@@ -25,8 +25,10 @@ from noeira.ir.types import DTYPE_BYTES
 PREFETCH_STEPS = 8
 # A thread copies at most so many bytes of B at a time: they have to have room on its stack.
 COPIED_BYTES = 1 << 20
+# Sums of a tile: more would only be spilt, and be long code.
+TILE_VECTORS = 64
 # The options of a stage that it need not say.
-USUAL = {"blocks": 1, "group": 1, "by_rows": False, "apart": False, "pack_b": False}
+USUAL = {"blocks": 1, "group": 1, "by_rows": False, "apart": False, "pack_b": False, "split": False}
 # Rows of C that are made of dot products: more would not have room for their sums.
 DOT_ROWS = 4
 # A tail is unrolled over a tile if it has few lines, none of which calls more than an instruction.
@@ -166,7 +168,8 @@ class GemmChoice:
     `group` is how many panels a thread takes at a time, tile of rows by tile of rows. `by_rows`
     says whether threads share rows of C; else they share columns. `apart` says whether blocks are
     summed apart, so that threads can share them too, and then added in a stage `total`. `pack_b`
-    says whether a block of a panel of B is copied, k by k, before the tiles use it.
+    says whether a block of a panel of B is copied, k by k, before the tiles use it. `split` says
+    whether threads share the work at all.
     """
 
     row_tiles: Cut
@@ -178,6 +181,7 @@ class GemmChoice:
     pack_b: bool
     dtype: str
     lanes: int
+    split: bool = False
 
     @property
     def ctype(self) -> str:
@@ -244,6 +248,7 @@ class GemmChoice:
             ("by_rows", self.by_rows),
             ("apart", self.apart),
             ("pack_b", self.pack_b),
+            ("split", self.split),
         )
         tiles = ("row_tiles", self.row_tiles.count), ("panels", self.panels.count)
         return (*tiles, *((name, value) for name, value in unusual if value != USUAL[name]))
@@ -252,7 +257,7 @@ class GemmChoice:
         """The functions of a kernel: the product, and the sum of blocks that were made apart."""
         if not self.apart:
             return (Function(symbol, {}),)
-        return Function(f"{symbol}_gemm", {}), Function(f"{symbol}_total", {"split": True})
+        return Function(f"{symbol}_gemm", {}), Function(f"{symbol}_total", {"split": self.split})
 
     def unroll(self, kernel: Kernel, times: int) -> str:
         """The pragma before a loop over a tile's sums: a short tail is unrolled, so that the sums
@@ -283,7 +288,10 @@ def gemm_run(gemm: Gemm, cut: GemmChoice) -> Choice:
     size = gemm.m * gemm.n * DTYPE_BYTES[cut.dtype]
     stage = Stage("gemm", cut.options)
     if cut.apart:
-        return Choice((stage, Stage("total", (("split", True),))), cut.blocks.count * size)
+        return Choice(
+            (stage, Stage("total", (("split", True),) if cut.split else ())),
+            cut.blocks.count * size,
+        )
     return Choice((stage,), size if cut.chained and gemm.partial is None else 0)
 
 

@@ -19,6 +19,8 @@ PACKING_BYTES = 2 * 1024 * 1024
 # tile of rows reads a large B once, several panels go through so many rows together.
 STREAMED_STEPS = 256
 STREAMED_CYCLES = 2
+# A product of fewer operations takes less than a microsecond: one thread does it.
+SHARED_FLOPS = 32_768
 # Threads share rows if there are enough of them to share evenly; else they share columns.
 ROW_TILES = 4
 SMALL_ELEMENTS = 4096
@@ -38,18 +40,12 @@ GEMV_ACCUMULATORS = 8
 def choose_gemm(gemm: Gemm, dtype: str, isa: ISA) -> GemmChoice:
     """The cut by a static rule: tiles of least estimated cycles, blocks that fit the caches."""
     lanes = isa.lanes(dtype)
-    width = -(-gemm.n // lanes)
-    rows = Cut(gemm.m, 1)
-    if gemm.dot_products(rows):
-        panels = Cut(width, min(width, max(FEW_ITEMS, -(-width // DOT_VECTORS))))
-        return GemmChoice(rows, panels, Cut(gemm.k, 1), 1, False, False, False, dtype, lanes)
+    if gemm.dot_products(Cut(gemm.m, 1)):
+        width = -(-gemm.n // lanes)
+        return dot_cut(gemm, max(FEW_ITEMS, -(-width // DOT_VECTORS)), dtype, isa)
+    row_tiles, panels = tilings_by_cost(gemm, dtype, isa)[0]
     large = gemm.n * gemm.k * DTYPE_BYTES[dtype] >= PACKING_BYTES
     pack_b = gemm.transpose_b or (large and gemm.m >= PACKING_ROWS)
-    copying = TRANSPOSE_CYCLES * gemm.k * width if gemm.transpose_b else 0
-    row_tiles, panels = min(
-        _tilings(gemm.m, width, isa),
-        key=lambda cuts: (_cycles(*cuts, gemm.k) + copying) * _uneven(*cuts),
-    )
     longest = L2_VECTORS // panels.size
     if row_tiles.count == 1 and not pack_b:
         longest = STREAMED_STEPS if large else gemm.k
@@ -60,7 +56,47 @@ def choose_gemm(gemm: Gemm, dtype: str, isa: ISA) -> GemmChoice:
     used_once = row_tiles.count == 1 and pack_b
     group = 1 if apart or used_once else panels_at_a_time(blocks, panels)
     by_rows = row_tiles.count >= ROW_TILES and not (apart or large) and _rows_are_more(gemm)
-    return GemmChoice(row_tiles, panels, blocks, group, by_rows, apart, pack_b, dtype, lanes)
+    return GemmChoice(
+        row_tiles, panels, blocks, group, by_rows, apart, pack_b, dtype, lanes, shared(gemm)
+    )
+
+
+def dot_cut(gemm: Gemm, panels: int, dtype: str, isa: ISA) -> GemmChoice:
+    """The cut of a product of few rows whose elements are dot products, in as many panels as can
+    be, at most so many.
+    """
+    lanes = isa.lanes(dtype)
+    width = -(-gemm.n // lanes)
+    return GemmChoice(
+        Cut(gemm.m, 1),
+        Cut(width, min(width, panels)),
+        Cut(gemm.k, 1),
+        1,
+        by_rows=False,
+        apart=False,
+        pack_b=False,
+        dtype=dtype,
+        lanes=lanes,
+        split=shared(gemm),
+    )
+
+
+def shared(gemm: Gemm) -> bool:
+    """Whether threads share the work: not what takes less than a microsecond."""
+    return 2 * gemm.m * gemm.n * gemm.k >= SHARED_FLOPS
+
+
+def tilings_by_cost(gemm: Gemm, dtype: str, isa: ISA) -> list[tuple[Cut, Cut]]:
+    """The ways to cut a product into tiles of rows and panels of vectors, the one of least
+    estimated work first.
+    """
+    width = -(-gemm.n // isa.lanes(dtype))
+    copying = TRANSPOSE_CYCLES * gemm.k * width if gemm.transpose_b else 0
+
+    def cost(cuts: tuple[Cut, Cut]) -> float:
+        return (_cycles(*cuts, gemm.k) + copying) * _uneven(*cuts)
+
+    return sorted(dict.fromkeys(_tilings(gemm.m, width, isa)), key=cost)
 
 
 def _rows_are_more(gemm: Gemm) -> bool:

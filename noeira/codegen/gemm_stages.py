@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from noeira.codegen.candidates import problem_gemm
-from noeira.codegen.gemm import COPIED_BYTES, USUAL, Cut, Gemm, GemmChoice, gemm_run
+from noeira.codegen.gemm import COPIED_BYTES, TILE_VECTORS, USUAL, Cut, Gemm, GemmChoice, gemm_run
 from noeira.codegen.gemm_rule import choose_gemm
 from noeira.codegen.lower import Body, operand_id, rows_and_columns
 from noeira.codegen.target import ISA, ISAS
 from noeira.errors import VerifyError
-from noeira.ir.choices import Problem
+from noeira.ir.choices import Factor, Problem
 from noeira.ir.plan import Choice, Stage
+from noeira.ir.types import TensorType
 
 
 def gemm_of(body: Body) -> Gemm:
@@ -67,17 +67,54 @@ def gemm_cut(gemm: Gemm, stage: Stage, dtype: str, isa: ISA) -> GemmChoice:
     row_tiles, panels = cut("row_tiles", gemm.m), cut("panels", -(-gemm.n // lanes))
     blocks, group = cut("blocks", gemm.k), cut("group", panels.count).count
     by_rows, apart, pack_b = switch("by_rows"), switch("apart"), switch("pack_b")
+    split = switch("split")
     if gemm.transpose_b and not pack_b and (blocks.count > 1 or not gemm.dot_products(row_tiles)):
         raise VerifyError(f"{stage}: pack_b must be true, since b is read transposed")
     if apart and (by_rows or group > 1 or blocks.count == 1):
         raise VerifyError(f"{stage}: apart needs blocks > 1, group = 1 and by_rows = false")
-    choice = GemmChoice(row_tiles, panels, blocks, group, by_rows, apart, pack_b, dtype, lanes)
+    if row_tiles.size * panels.size > TILE_VECTORS:
+        raise VerifyError(
+            f"{stage}: a tile of {row_tiles.size} rows by {panels.size} vectors has more than "
+            f"{TILE_VECTORS} sums: more row_tiles or panels"
+        )
+    choice = GemmChoice(
+        row_tiles, panels, blocks, group, by_rows, apart, pack_b, dtype, lanes, split
+    )
     if choice.copied_bytes > COPIED_BYTES:
         raise VerifyError(
             f"{stage}: pack_b copies {choice.copied_bytes:,} bytes of b at a time, at most "
             f"{COPIED_BYTES:,} have room on a stack: more blocks or panels, or a smaller group"
         )
     return choice
+
+
+def gemm_problem(gemm: Gemm, dtype: str, target: str) -> Problem:
+    """The problem that a GEMM is, its operands as they are stored."""
+    a = (gemm.k, gemm.m) if gemm.transpose_a else (gemm.m, gemm.k)
+    b = (gemm.n, gemm.k) if gemm.transpose_b else (gemm.k, gemm.n)
+    factors = (
+        Factor(TensorType(dtype, a), gemm.transpose_a),
+        Factor(TensorType(dtype, b), gemm.transpose_b),
+    )
+    return Problem("gemm", factors, target)
+
+
+def problem_gemm(problem: Problem) -> tuple[Gemm, str]:
+    """The GEMM of a problem, and its dtype. Raises VerifyError if it is no product of matrices."""
+    shapes = [factor.type.shape for factor in problem.factors]
+    dtypes = {factor.type.dtype for factor in problem.factors}
+    if len(shapes) != 2 or any(len(shape) != 2 or min(shape) < 1 for shape in shapes):
+        raise VerifyError(f"{problem.product}: expected two matrices, such as f32[100, 784]")
+    if len(dtypes) != 1 or not dtypes <= {"f32", "f64"}:
+        raise VerifyError(f"{problem.product}: expected two matrices of f32, or two of f64")
+    (m, k), (rows, n) = (
+        shape[::-1] if factor.transposed else shape
+        for shape, factor in zip(shapes, problem.factors, strict=True)
+    )
+    if k != rows:
+        raise VerifyError(f"{problem.product}: {k} columns do not fit {rows} rows")
+    a, b = (factor.transposed for factor in problem.factors)
+    return Gemm(m, n, k, "a0", "a1", "r0", a, b, partial="y0"), dtypes.pop()
 
 
 def check_row(problem: Problem, stages: tuple[Stage, ...]) -> None:

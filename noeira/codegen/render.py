@@ -21,7 +21,7 @@ from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.source import Source
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
-from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan, Stage
+from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
 from noeira.ir.states import BAD
 from noeira.ir.text import node_lines
 from noeira.ir.types import TensorType
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 # Stands for a kernel's name while its text is compared with that of others.
 SYMBOL = "KERNEL"
 SMALL = 80
-# A contraction of fewer operations takes less than a microsecond: one thread does it.
-SHARED_FLOPS = 32_768
 # An entry that one thread takes longer for than this, at such a pace a second, is a long one.
 LONG_SECONDS, SLOW_FLOPS, SLOW_BYTES = 200e-6, 50e9, 20e9
 # Texts of kernels that are kept for later units: a unit has a few dozen.
@@ -257,16 +255,7 @@ def entry_view(
 def function_views(call: Call, symbol: str, numbers: Iterator[int]) -> tuple[FunctionView, ...]:
     """The functions of a call's stages, numbered."""
     names = zip(function_names(call, symbol), call.choice.stages, strict=True)
-    return tuple(FunctionView(name, next(numbers), is_shared(call, s)) for name, s in names)
-
-
-def is_shared(call: Call, stage: Stage) -> bool:
-    """Whether threads share the work of a stage: a contraction that is worth it, others where the
-    target says so.
-    """
-    if stage.name != "gemm":
-        return bool(dict(stage.options).get("split"))
-    return node_cost(call.node).flops >= SHARED_FLOPS
+    return tuple(FunctionView(name, next(numbers), s.split) for name, s in names)
 
 
 def c_name(root: str) -> str:

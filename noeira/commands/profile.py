@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from noeira.codegen.c import CTarget
@@ -90,11 +91,12 @@ def run(args: argparse.Namespace) -> int:
     limits = measure_limits(threads, target.isa)
     launches = explained(plan, symbols(shared_kernels([plan], target)), (), target).launches
     found = profile_of(plan, launches, entry.measure(args.seconds), limits)
+    print(found.json() if args.json else found.text(args.sort))
     if args.png is not None:
         from noeira.report.roofline import draw
 
         draw(found, args.png)
-    print(found.json() if args.json else found.text(args.sort))
+        print(f"{args.png} is written", file=sys.stderr)
     return 0
 
 

@@ -73,8 +73,7 @@ def overwrite(
     for name, array in given.items():
         if name not in places:
             raise NoeiraError(
-                f"{path} has {name}, which is no parameter; "
-                f"there are {', '.join(places) or 'none'}"
+                f"{path} has {name}, which is no parameter; there are {', '.join(places) or 'none'}"
             )
         value, room = places[name]
         room[...] = checked(Input(value), array)

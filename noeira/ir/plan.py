@@ -67,6 +67,11 @@ class Stage:
     name: str
     options: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def split(self) -> bool:
+        """Whether threads share its work; else one does it."""
+        return dict(self.options).get("split", False)
+
     def __str__(self) -> str:
         options = ", ".join(f"{key} = {literal(value)}" for key, value in self.options)
         return f"{self.name}{{{options}}}"

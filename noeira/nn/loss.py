@@ -88,7 +88,9 @@ def role_type(value: Any, parent: type[Module], role: str, example: str) -> Any:
     if not isinstance(found, type) or not issubclass(found, Module):
         raise CompositionError(f"{role} must be a {role} type such as {example}, not {value!r}")
     if found is parent or found.role != role:
-        known = ", ".join(sorted(child.__name__ for child in parent.__subclasses__()))
+        # Those of noeira, whatever else a program has defined.
+        own = [child for child in parent.__subclasses__() if child.__module__.startswith("noeira.")]
+        known = ", ".join(sorted(child.__name__ for child in own))
         raise CompositionError(
             f"{role} must be a {role} type such as {example}; {found!r} is none; there are {known}"
         )

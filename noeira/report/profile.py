@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from noeira.codegen.render import is_shared
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.ir.types import DTYPE_BYTES
@@ -265,7 +264,7 @@ def floor_of(call: Call, parts: Sequence[Moved], limits: Limits) -> tuple[float,
         levels[place.level] = levels.get(place.level, 0.0) + seconds
     moving = sum(levels.values())
     floor = max(arithmetic, moving)
-    shared = sum(is_shared(call, stage) for stage in call.choice.stages)
+    shared = sum(stage.split for stage in call.choice.stages)
     if floor <= len(call.choice.stages) * CALL + shared * limits.handover:
         return floor, OVERHEAD, dtype
     bound = COMPUTE if arithmetic >= moving else max(levels, key=levels.__getitem__)

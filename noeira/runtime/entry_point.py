@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def thread_count() -> int:
-    """Threads of a parallel region: NOEIRA_THREADS, or the processors this process may run on; one
+    """Threads of a call: NOEIRA_THREADS, or the processors this process may run on; one
     after a fork.
     """
     if is_forked():
@@ -81,10 +81,6 @@ class EntryPoint:
         """Let the outputs be in its own memory, as they are at first."""
         for root, array in self.own_outputs.items():
             self.bind(root, array)
-
-    def state_types(self) -> dict[str, TensorType]:
-        """The states it reads or updates."""
-        return {s.value.name: s.value.type for s in self.graph.states}
 
     def output(self, name: str) -> np.ndarray:
         """The memory of an output, as the last call left it."""

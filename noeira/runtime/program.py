@@ -229,9 +229,9 @@ class Program:
         The smaller last batch of an epoch is a step too. Raises NotFiniteError at a loss that is
         not finite.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:
             raise ShapeError(f"steps takes a whole number of at least 1, not {n!r}")
-        return self.loaded().steps(n)
+        return self.loaded().steps(int(n))
 
     def evaluate(self) -> dict[str, float]:
         """Loss and metrics over the loaded evaluation data, by name: `loss`, `accuracy`, …"""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.c import CTarget
 from noeira.codegen.interface import io_names
-from noeira.codegen.render import Shared, is_shared
+from noeira.codegen.render import Shared
 from noeira.codegen.trials import (
     KERNELS_SYMBOL,
     STEP_SYMBOL,
@@ -64,7 +64,8 @@ def problems_of(graph: ComputeGraph, target: CTarget, most: int) -> list[Tried]:
         row = target.choices.find(problem)
         known = [target.completed(nodes[0], row.stages)] if row else []
         rule, *others = target.candidates(nodes[0])
-        candidates = tuple(dict.fromkeys([rule, *known, *others]))[:most]
+        # The row of a table is always among them: the search is to confirm it or to drop it.
+        candidates = tuple(dict.fromkeys([rule, *known, *others]))[: max(most, 1 + len(known))]
         tried.append(Tried(problem, tuple(n.outputs[0].name for n in nodes), candidates))
     return tried
 
@@ -212,6 +213,6 @@ def stages_of(kernels: Sequence[Shared], library: ctypes.CDLL) -> dict[int, Any]
     for kernel in kernels:
         own = [next(addresses) for _ in kernel.functions]
         for _, call in kernel.calls:
-            shared = [is_shared(call, stage) for stage in call.choice.stages]
+            shared = [stage.split for stage in call.choice.stages]
             found[id(call)] = (StageFunction * (len(own) + 1))(*zip(own, shared, strict=True))
     return found

@@ -78,7 +78,7 @@ class Trainer:
         learned. Raises NotFiniteError at a loss that is not finite, DataError, ShapeError or
         DtypeError for data that do not fit.
         """
-        if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
+        if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 1:
             raise ShapeError(f"epochs must be a whole number of at least 1, not {epochs!r}")
         program = self.prepare(
             pair("train", train), None if test is None else pair("test", test), shuffle
