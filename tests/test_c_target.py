@@ -46,11 +46,9 @@ def test_choice_is_the_same_every_time(isa: ISA) -> None:
 def test_options_that_are_as_usual_are_not_written() -> None:
     target = CTarget(AVX512)
     assert str(target.choose(product(64, 64, 64)).stages[0]) == (
-        "gemm{row_tiles = 8, panels = 2, group = 2, by_rows = true, split = true}"
+        "gemm{row_tiles = 8, panels = 2, by_rows = true, split = true}"
     )
-    assert str(target.choose(product(1, 64, 64)).stages[0]) == (
-        "gemm{row_tiles = 1, panels = 2, group = 2}"
-    )
+    assert str(target.choose(product(1, 64, 64)).stages[0]) == ("gemm{row_tiles = 1, panels = 2}")
     tall = target.choose(product(16, 60000, 16))
     assert [stage.name for stage in tall.stages] == ["gemm", "total"]
     assert dict(tall.stages[0].options)["apart"]

@@ -15,6 +15,8 @@ L2_VECTORS = 8192
 # that is not in the L2 cache anyway.
 PACKING_ROWS = 512
 PACKING_BYTES = 2 * 1024 * 1024
+# An A of so many bytes is not in the L2 cache: several panels together use what is read of it.
+FAR_BYTES = 512 * 1024
 # A row of B lies in lines and often pages of its own, of which a wide panel reads more: where one
 # tile of rows reads a large B once, several panels go through so many rows together.
 STREAMED_STEPS = 256
@@ -53,8 +55,9 @@ def choose_gemm(gemm: Gemm, dtype: str, isa: ISA) -> GemmChoice:
     pieces = min(-(-FEW_ITEMS // (row_tiles.count * panels.count)), gemm.k // APART_STEPS)
     apart = pieces > 1 and _cycles(row_tiles, panels, gemm.k) >= APART_CYCLES
     blocks = Cut(gemm.k, max(fitting, pieces) if apart else fitting)
-    used_once = row_tiles.count == 1 and pack_b
-    group = 1 if apart or used_once else panels_at_a_time(blocks, panels)
+    streamed = row_tiles.count == 1 and large and not pack_b
+    far = gemm.m * gemm.k * DTYPE_BYTES[dtype] >= FAR_BYTES
+    group = panels_at_a_time(blocks, panels) if (far or streamed) and not apart else 1
     by_rows = row_tiles.count >= ROW_TILES and not (apart or large) and _rows_are_more(gemm)
     return GemmChoice(
         row_tiles, panels, blocks, group, by_rows, apart, pack_b, dtype, lanes, shared(gemm)
