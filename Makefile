@@ -16,7 +16,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help mnist test slow lint types format bench wheel clean
+.PHONY: help mnist test slow gpu lint types format bench wheel clean
 
 help:  ## this list
 	@awk -F ':[^#]*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,14 @@ mnist: $(VENV)/.installed  ## train the MNIST example and print its accuracy
 	@$(BIN)/python examples/mnist_mlp.py $(ARGS)
 
 test: $(VENV)/.test  ## the quick tests
-	$(BIN)/python $(PYTEST) -m "not slow" $(require_tests)
+	$(BIN)/python $(PYTEST) -m "not slow and not gpu" $(require_tests)
 
 slow: $(VENV)/.test  ## the long tests
 	$(BIN)/python $(PYTEST) -m slow $(require_tests)
+
+# One process, for a GPU is not shared well. pycuda is yours to install; ARGS=-s prints differences.
+gpu: $(VENV)/.test  ## the tests that need an NVIDIA GPU and pycuda
+	$(BIN)/python -m pytest -m gpu -rs $(ARGS) $(require_tests)
 
 lint: $(VENV)/.lint  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -58,7 +62,7 @@ wheel: $(VENV)/.test  ## build the wheel and run the quick tests against it
 	    if [ -e "$$part" ]; then cp -R "$$part" "$$away/outside/"; fi; done; \
 	cd "$$away/outside"; \
 	"$$python" -c 'import noeira, sys; print("testing", noeira.__file__); sys.exit("site-packages" not in noeira.__file__)'; \
-	"$$python" $(PYTEST) -m "not slow" $(require_tests)
+	"$$python" $(PYTEST) -m "not slow and not gpu" $(require_tests)
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist out .pytest_cache .hypothesis .ruff_cache

@@ -86,6 +86,7 @@ class Product:
         from noeira.codegen.source import Source
         from noeira.runtime.build import build_library, load
         from noeira.runtime.c_compiler import require_compiler
+        from noeira.runtime.c_unit import CBuilder
         from noeira.runtime.cache import open_cache
 
         ctype, dnnl = CTYPES[dtype], symbol.startswith("dnnl")
@@ -99,7 +100,8 @@ class Product:
             else "101, ta ? 112 : 111, tb ? 112 : 111",
         )
         cache = open_cache()
-        built = build_library(Source("c", "blas", text, ""), require_compiler(cache), cache)
+        builder = CBuilder(require_compiler(cache))
+        built = build_library(Source("c", "blas", text, ""), builder, cache)
         self.loop: Any = load(built).noeira_products
         size = ctypes.c_int if integer == "int" else ctypes.c_long
         self.loop.argtypes = [

@@ -36,7 +36,7 @@ from noeira.ir.plan import INPUT
 from noeira.ir.types import TensorType
 from noeira.runtime.entry_point import EntryPoint, processor_count
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.unit import Toolchain, choose_toolchain
+from noeira.runtime.toolchain import CToolchain, c_toolchain
 from noeira.tuning.search import Outcome, search
 from noeira.tuning.trials import build_trials, problems_of
 
@@ -73,7 +73,7 @@ def bind(entry: EntryPoint) -> None:
 
 
 def searched(
-    shape: Shape, toolchain: Toolchain, options: argparse.Namespace
+    shape: Shape, toolchain: CToolchain, options: argparse.Namespace
 ) -> tuple[Outcome, Timing]:
     """What the search finds for a shape, and what others did meanwhile."""
     graph = graph_of(product(shape, options.dtype))
@@ -94,7 +94,7 @@ def shapes_of(options: argparse.Namespace) -> list[Shape]:
 
 def tables(options: argparse.Namespace) -> Iterator[Table]:
     """A row for each shape."""
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     if toolchain is None:
         raise SystemExit("there is no C compiler")
     found = {shape: searched(shape, toolchain, options) for shape in shapes_of(options)}

@@ -28,7 +28,7 @@ from common import (
 )
 from processes import OTHER_PYTHON, Worker, run_of
 
-from noeira.codegen.render import render
+from noeira.codegen.render_c import render_c
 from noeira.codegen.source import Source
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.fused import close
@@ -40,7 +40,7 @@ from noeira.passes.schedule import Schedule
 from noeira.runtime.build import build_library, load
 from noeira.runtime.entry_point import CompiledEntry, thread_count
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.unit import Toolchain, choose_toolchain
+from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 COPY = """
 #include <stddef.h>
@@ -116,11 +116,11 @@ def graph_of(case: Case) -> ComputeGraph:
     return Schedule()(builder.done(case.build(builder)))
 
 
-def entries(cases: Sequence[Case], toolchain: Toolchain) -> Iterator[CompiledEntry]:
+def entries(cases: Sequence[Case], toolchain: CToolchain) -> Iterator[CompiledEntry]:
     """The entry point of each case, with operands that were drawn."""
     for case in cases:
         plan = make_plan(graph_of(case), toolchain.target.choose, toolchain.target.name)
-        source = render("benchmark", [plan], toolchain.target)
+        source = render_c("benchmark", [plan], toolchain.target)
         entry = CompiledEntry(plan, load(toolchain.build(source)))
         random = np.random.default_rng(0)
         given = [(INPUT, i.value) for i in plan.graph.inputs]
@@ -144,7 +144,7 @@ def drawn(random: np.random.Generator, type: TensorType) -> np.ndarray:
 class Copy:
     """Copies arrays with all threads: with plain stores, and with those that pass the caches by."""
 
-    def __init__(self, toolchain: Toolchain) -> None:
+    def __init__(self, toolchain: CToolchain) -> None:
         from noeira.codegen.environment import template
         from noeira.codegen.prelude import prelude
 
@@ -152,7 +152,7 @@ class Copy:
         names = frozenset({"load_f32", "store_f32", "stream_f32", "stream_end_f32", "F32_LANES"})
         threads = template("threads.c.j2").render()
         text = COPY.format(prelude=prelude(isa, names), threads=threads)
-        library = build_library(Source("c", "copy", text, ""), toolchain.compiler, toolchain.cache)
+        library = build_library(Source("c", "copy", text, ""), toolchain.builder, toolchain.cache)
         self.function = load(library).noeira_copy
         self.function.argtypes = [
             ctypes.c_void_p,
@@ -189,7 +189,7 @@ def measure(
     cases: Sequence[Case], options: argparse.Namespace, peer: Worker | None
 ) -> Iterator[Row]:
     """Times every case, in turn with the peer and a copy, round after round."""
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     if toolchain is None:
         raise SystemExit("there is no C compiler")
     copy, seconds = Copy(toolchain), options.seconds

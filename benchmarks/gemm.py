@@ -108,7 +108,7 @@ class Ours:
 
         from noeira.ir.graph import Builder, Value
         from noeira.ir.types import TensorType
-        from noeira.runtime.unit import choose_toolchain
+        from noeira.runtime.toolchain import c_toolchain
 
         def build(builder: Builder) -> Sequence[Value]:
             a, b = (
@@ -118,7 +118,7 @@ class Ours:
             turned_a, turned_b = shape.transpose_a, shape.transpose_b
             return [builder.emit("matmul", a, b, transpose_a=turned_a, transpose_b=turned_b)]
 
-        toolchain = choose_toolchain("cpu")
+        toolchain = c_toolchain()
         assert toolchain is not None
         case = Case("matmul", (shape.m, shape.k, shape.n), 0, build)
         (self.entry,) = entries([case], toolchain)

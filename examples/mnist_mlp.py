@@ -30,11 +30,17 @@ def main() -> None:
     parser.add_argument(
         "--explain", action="store_true", help="also print what one training step launches"
     )
+    parser.add_argument("--target", default="cpu", help="cpu, cuda or cuda-cpu (default: cpu)")
     options = parser.parse_args()
 
     mnist = MNIST()
     trainer = noeira.Trainer(
-        MLP, batch=100, loss=CrossEntropy, optimizer=Adam(lr=1e-3), seed=options.seed
+        MLP,
+        batch=100,
+        loss=CrossEntropy,
+        optimizer=Adam(lr=1e-3),
+        seed=options.seed,
+        target=options.target,
     )
     epochs = options.epochs or EPOCHS[mnist.source.kind]
     result = trainer.fit(mnist.train, mnist.test, epochs=epochs)

@@ -26,18 +26,12 @@ from noeira.nn.optimizer import Optimizer
 from noeira.passes.pipeline import resume
 from noeira.runtime.dump import Dumper
 from noeira.runtime.program import Program
-from noeira.runtime.unit import (
-    NOTHING,
-    Toolchain,
-    Unit,
-    choose_toolchain,
-    compiled_unit,
-    reference_unit,
-)
+from noeira.runtime.toolchain import Toolchain, choose_toolchain
+from noeira.runtime.unit import NOTHING, Unit, reference_unit
 
 if TYPE_CHECKING:
-    from noeira.codegen.c import CTarget
     from noeira.codegen.source import Source
+    from noeira.codegen.target import Target
 
 
 def compile(
@@ -61,8 +55,9 @@ def compile(
     the type leaves open. init, seed: initial values, and the order of training data. dtype: `f32`
     or `f64`. metrics: for `evaluate`. choices: a table of tuned choices or its file (see `noeira
     tune`); default: that of NOEIRA_CHOICES, else the rules.
-    target: `cpu`, or `reference` (NumPy; also what `cpu` falls back to without a compiler, and says
-    so). Raises CompositionError, ShapeError, FusionError or CompilerError.
+    target: `cpu`; `cuda`, a GPU; `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or
+    `reference` (NumPy; also what `cpu` falls back to without a compiler, and says so). Raises
+    CompositionError, ShapeError, FusionError, CompilerError or DeviceError.
     """
     return program_of(
         net, loss, optimizer, batch, input, init, seed, dtype, target, metrics, choices
@@ -105,7 +100,8 @@ def program_of(
 
     def build_resident(samples: int, test_samples: int) -> Unit:
         check_unchanged(dumps)
-        resident = [*job.fit(samples), *(job.evaluate(test_samples) if test_samples else [])]
+        evaluation = job.evaluate(test_samples) if test_samples else []
+        resident = [*job.fit(samples), job.order(samples), *evaluation]
         return build(name, resident, chosen, *units)
 
     return Program(
@@ -115,7 +111,7 @@ def program_of(
         build_resident,
         dumps[-1].graph.inputs,
         batch=job.batch,
-        target="reference" if chosen is None else "cpu",
+        target="reference" if chosen is None else target,
         seed=seed,
         trains=job.optimizer is not None,
         metrics=job.metric_names,
@@ -150,7 +146,7 @@ def build(
         # Source -> Library
         found = toolchain.build(source, request, earlier.library), plans
     # Library -> entry points
-    return compiled_unit(names, request, *found)
+    return toolchain.unit(names, request, *found)
 
 
 def run_passes(dump: Dump, dumper: Dumper | None = None) -> Dump:
@@ -158,7 +154,7 @@ def run_passes(dump: Dump, dumper: Dumper | None = None) -> Dump:
     return resume(dump)(dump, dumper.watch(dump) if dumper else None)
 
 
-def lower(dump: Dump, target: CTarget, dumper: Dumper | None = None) -> Plan:
+def lower(dump: Dump, target: Target, dumper: Dumper | None = None) -> Plan:
     """A graph at any stage becomes a plan: the passes still to do, then a place for everything."""
     from noeira.passes.memory import make_plan
 
@@ -169,9 +165,9 @@ def lower(dump: Dump, target: CTarget, dumper: Dumper | None = None) -> Plan:
 
 
 def render_plans(
-    name: str, plans: Sequence[Plan], target: CTarget, earlier: Sequence[Plan] = ()
+    name: str, plans: Sequence[Plan], target: Target, earlier: Sequence[Plan] = ()
 ) -> Source:
     """Plans become one unit of source; kernels of earlier plans have the names they have there."""
     from noeira.codegen.render import render
 
-    return render(name, plans, target, earlier=earlier)
+    return render(name, plans, target, earlier)

@@ -99,6 +99,12 @@ CC: Setting[str | None] = Setting(
     "The C compiler to use, with its arguments; they come first on its command line, so where they "
     "contradict noeira's own, such as -O3 and -march=native, noeira's win.",
 )
+CXX: Setting[str | None] = Setting(
+    "CXX",
+    None,
+    str,
+    "The C++ compiler that CUDA is run on the CPU with (`cuda-cpu`), with its arguments.",
+)
 EDITED: Setting[bool] = Setting(
     "NOEIRA_EDITED",
     False,
@@ -119,6 +125,7 @@ SETTINGS: tuple[Setting, ...] = (
     OFFLINE,
     DUMP,
     CC,
+    CXX,
     EDITED,
     CHOICES,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class NoeiraError(Exception):
     """The parent of all errors that noeira raises on purpose; its message is meant for the user."""
@@ -43,6 +45,56 @@ class CompilerError(NoeiraError):
 
 class DeviceError(NoeiraError):
     """A device, driver or device library that is missing or failed."""
+
+
+class DeviceMemoryError(DeviceError):
+    """A device that has not as much free memory as was asked for; `asked`, `free` and `total` are
+    bytes.
+    """
+
+    def __init__(self, message: str, asked: int, free: int, total: int) -> None:
+        super().__init__(message)
+        self.asked, self.free, self.total = asked, free, total
+
+    def __reduce__(self) -> tuple[type[DeviceMemoryError], tuple[object, ...]]:
+        return type(self), (str(self), self.asked, self.free, self.total)
+
+
+class KernelFault(DeviceError):
+    """What a CUDA kernel run on the CPU did wrong: `kind`, such as "race" or "out of bounds",
+    `kernel`, numbers of `block` and `thread`, `line` of the `.cu` (None if unknown), one sentence
+    `text`; `others` are the further faults of the same launch.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        kernel: str,
+        block: int,
+        thread: int,
+        line: int | None,
+        text: str,
+        others: tuple[KernelFault, ...] = (),
+    ) -> None:
+        self.kind, self.kernel, self.block, self.thread = kind, kernel, block, thread
+        self.line, self.text, self.others = line, text, others
+        super().__init__("\n".join([self.sentence, *[other.sentence for other in others]]))
+
+    @property
+    def sentence(self) -> str:
+        """This fault alone, on one line."""
+        place = "an unknown line" if self.line is None else f"line {self.line}"
+        who = f"block {self.block}, thread {self.thread}"
+        return f"{self.kind} in {self.kernel} at {place}, {who}: {self.text}"
+
+    def followed_by(self, others: Sequence[KernelFault]) -> KernelFault:
+        """This fault with further ones of the same launch."""
+        values = self.kind, self.kernel, self.block, self.thread, self.line, self.text
+        return KernelFault(*values, tuple(others))
+
+    def __reduce__(self) -> tuple[type[KernelFault], tuple[object, ...]]:
+        values = self.kind, self.kernel, self.block, self.thread, self.line, self.text, self.others
+        return type(self), values
 
 
 class DataError(NoeiraError):

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
-from noeira.ir.graph import ComputeGraph
+from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
 from noeira.ir.op import op
-from noeira.ir.states import LOSS
+from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
 from noeira.ir.text import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
-from noeira.nn.core.trace import per_sample, trace
+from noeira.nn.core.trace import graph_name, per_sample, trace
 from noeira.nn.loss import Loss, LossLike, loss_type
 from noeira.nn.metrics import Accuracy, MetricLike, metric_types
 from noeira.nn.optimizer import Optimizer
@@ -29,7 +29,7 @@ from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
 
-TARGETS = ("cpu", "reference")
+TARGETS = ("cpu", "cuda", "cuda-cpu", "reference")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,14 @@ class Job:
             passes = (Vjp(), self.update(), resident)
             found.append(self.dump(entry, rows, loss=self.loss, passes=passes))
         return found
+
+    def order(self, samples: int) -> Dump:
+        """The order in which an epoch takes the samples of resident data."""
+        builder = Builder(f"{graph_name(self.net)}.{ORDER}")
+        seed, epoch = builder.input(SEED, COUNTER), builder.input(EPOCH, COUNTER)
+        with builder.at(Origin(ROOT, f"data set of {samples}", "trace")):
+            order = builder.emit("shuffle", seed, epoch, samples=samples, hint=ORDER)
+        return dump_of(builder.done((order,)), ())
 
     def evaluate(self, samples: int) -> list[Dump]:
         """Loss and metrics over resident data."""

@@ -27,6 +27,7 @@ from noeira.ir.scalar import is_const
 from noeira.ir.types import TensorType
 from noeira.runtime.build import build_library, load
 from noeira.runtime.c_compiler import Compiler
+from noeira.runtime.c_unit import CBuilder
 from noeira.runtime.cache import open_cache
 
 # Small enough that every sample is shared by threads and taken in all its stages.
@@ -132,8 +133,11 @@ def magnitudes(node: Node, arrays: Sequence[np.ndarray], expected: Sequence[np.n
         ]
 
 
-def guarded(array: np.ndarray) -> np.ndarray:
-    """A copy that ends where memory without access begins: going beyond it ends the process."""
+def guarded(array: np.ndarray, alignment: int = 1) -> np.ndarray:
+    """A copy that ends where memory without access begins: going beyond it ends the process.
+
+    `alignment`: bytes that its place is a multiple of; it may then end that much earlier.
+    """
     size = max(array.nbytes, 1)
     pages = -(-(size + CANARY) // mmap.PAGESIZE) * mmap.PAGESIZE
     memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
@@ -142,7 +146,7 @@ def guarded(array: np.ndarray) -> np.ndarray:
     if platform.system() == "Linux":
         end = ctypes.c_void_p(whole.ctypes.data + pages)
         assert not ctypes.CDLL(None).mprotect(end, ctypes.c_size_t(mmap.PAGESIZE), 0)
-    start = pages - array.nbytes
+    start = (pages - array.nbytes) // alignment * alignment
     copy = np.frombuffer(memory, array.dtype, array.size, start).reshape(array.shape)
     copy[...] = array
     return copy
@@ -187,7 +191,7 @@ class Kernels:
     def built(self, compiler: Compiler) -> Library:
         """The unit as a shared library, which other processes of the test session share."""
         source = Source("c", "sweep", self.text, "")
-        return Library(self, load(build_library(source, compiler, open_cache())))
+        return Library(self, load(build_library(source, CBuilder(compiler), open_cache())))
 
 
 def entry_text(call: Call, symbol: str, number: int) -> str:

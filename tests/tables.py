@@ -12,7 +12,7 @@ from noeira.ir.graph import ComputeGraph, Node
 from noeira.job import make_job
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.runtime.c_compiler import find_compiler
-from noeira.runtime.unit import choose_toolchain
+from noeira.runtime.toolchain import c_toolchain
 
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
 
@@ -47,6 +47,6 @@ def other_choices(target: CTarget) -> Choices:
 
 def host() -> CTarget:
     """This machine's target."""
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     assert toolchain is not None
     return toolchain.target

@@ -22,6 +22,7 @@ from noeira.nn import Linear
 from noeira.runtime import c_compiler
 from noeira.runtime.build import build_library, load
 from noeira.runtime.c_compiler import find_compiler, require_compiler
+from noeira.runtime.c_unit import CBuilder
 from noeira.runtime.cache import Cache
 from noeira.runtime.limits import measure_limits
 
@@ -192,7 +193,7 @@ def test_what_was_tried_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @has_compiler
 def test_an_unwritable_cache(monkeypatch: pytest.MonkeyPatch):
     cache = Cache("/proc/noeira")
-    library = build_library(Source("c", "exp", TEXT, ""), require_compiler(cache), cache)
+    library = build_library(Source("c", "exp", TEXT, ""), CBuilder(require_compiler(cache)), cache)
     assert library.built
 
 
@@ -205,7 +206,9 @@ def test_ziglang_serves_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert compiler.command == (sys.executable, "-m", "ziglang", "cc")
     assert compiler.has_threads
     cache = Cache(tmp_path / "cache")
-    function = load(build_library(Source("c", "exp", TEXT, ""), compiler, cache)).noeira_exp
+    function = load(
+        build_library(Source("c", "exp", TEXT, ""), CBuilder(compiler), cache)
+    ).noeira_exp
     function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
     assert function(0.0) == 2.0
 
@@ -277,9 +280,10 @@ def test_doctor_with_a_setting_that_there_is_not(
     assert "--  setting       NOEIRA_XYZ is no setting; there are NOEIRA_THREADS," in text
 
 
-def test_doctor_names_what_there_is_only(capsys: pytest.CaptureFixture[str]):
+def test_doctor_names_what_cuda_needs(capsys: pytest.CaptureFixture[str]):
     _, text = examine(capsys)
-    assert "cuda" not in re.findall(r"\w+", text)
+    for name in ("C++ compiler", "CUDA compiler", "pycuda"):
+        assert re.search(rf"^(ok|--)  {re.escape(name)} ", text, re.MULTILINE), text
 
 
 def test_doctor_with_a_useless_choice(

@@ -11,7 +11,7 @@ from sweep import Kernels, sample_case
 from noeira.codegen.c import CTarget
 from noeira.codegen.kernels import function_names, kernel_text
 from noeira.codegen.layout import laid_out
-from noeira.codegen.render import text_of
+from noeira.codegen.sharing import text_of
 from noeira.codegen.target import AVX2, AVX512, ISA, NEON, PLAIN
 from noeira.errors import VerifyError
 from noeira.ir.fused import close

@@ -19,8 +19,9 @@ from noeira.codegen.source import Source
 from noeira.commands import cache as cache_command
 from noeira.errors import CompilerError, NoeiraError
 from noeira.runtime import own
-from noeira.runtime.build import SOURCE, build_library, load, open_library, unit_key
+from noeira.runtime.build import build_library, load, open_library, unit_key
 from noeira.runtime.c_compiler import Compiler, find_compiler
+from noeira.runtime.c_unit import SOURCE, CBuilder
 from noeira.runtime.cache import Cache, open_cache
 from noeira.runtime.cache_entry import CHECKSUMS, digest_of
 
@@ -317,6 +318,7 @@ import sys
 from pathlib import Path
 from noeira.codegen.source import Source
 from noeira.runtime.build import build_library, load
+from noeira.runtime.c_unit import CBuilder
 from noeira.runtime.cache import Cache
 from noeira.runtime.c_compiler import require_compiler
 cache = Cache(sys.argv[1])
@@ -325,7 +327,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[2])):
     text = f"int noeira_answer(void);\\nint noeira_answer(void) {{ return {number}; }}\\n"
-    library = build_library(Source("c", "mlp", text, "plan"), compiler, cache)
+    library = build_library(Source("c", "mlp", text, "plan"), CBuilder(compiler), cache)
     assert load(library).noeira_answer() == number
     print("built" if library.built else "found", flush=True)
 """
@@ -375,28 +377,28 @@ def test_killed_processes_leave_a_cache_that_works(compiler: Compiler, cache: Ca
         process.communicate()
     began = time.monotonic()
     for answer in range(3):
-        library = build_library(unit(answer), compiler, cache)
+        library = build_library(unit(answer), CBuilder(compiler), cache)
         assert load(library).noeira_answer() == answer
     assert time.monotonic() - began < 10, "the locks of the dead are free"
 
 
 def test_a_library_is_built_once_and_kept_with_its_source(compiler: Compiler, cache: Cache):
     source = unit(5)
-    library = build_library(source, compiler, cache)
+    library = build_library(source, CBuilder(compiler), cache)
     assert library.built
     assert load(library).noeira_answer() == 5
     folder = library.entry_folder
     assert (folder / SOURCE).read_text() == source.text
     assert library.plans == source.plans
     assert "-ffp-contract=off" in (folder / "build.txt").read_text()
-    again = build_library(source, compiler, Cache(cache.folder))
+    again = build_library(source, CBuilder(compiler), Cache(cache.folder))
     assert not again.built
     assert again.path == library.path
     assert load(again) is load(library)
-    warm = open_library(library.key, compiler, cache)
+    warm = open_library(library.key, CBuilder(compiler), cache)
     assert warm is not None
     assert load(warm) is load(library)
-    assert open_library(digest_of("gone"), compiler, cache) is None
+    assert open_library(digest_of("gone"), CBuilder(compiler), cache) is None
 
 
 def test_every_part_of_a_unit_is_in_its_key(compiler: Compiler):
@@ -414,22 +416,24 @@ def test_every_part_of_a_unit_is_in_its_key(compiler: Compiler):
         (source, replace(compiler, flags=(*compiler.flags, "-g"))),
         (source, replace(compiler, isa=isa)),
     ]
-    keys = {unit_key(*other) for other in others}
+    keys = {unit_key(other, CBuilder(by)) for other, by in others}
     assert len(keys) == len(others)
-    assert unit_key(source, compiler) not in keys
-    assert unit_key(replace(source, name="other"), compiler) == unit_key(source, compiler)
+    assert unit_key(source, CBuilder(compiler)) not in keys
+    assert unit_key(replace(source, name="other"), CBuilder(compiler)) == unit_key(
+        source, CBuilder(compiler)
+    )
 
 
 def test_a_damaged_library_is_built_again(compiler: Compiler, cache: Cache):
-    library = build_library(unit(6), compiler, cache)
+    library = build_library(unit(6), CBuilder(compiler), cache)
     damage_by_truncation(library.entry_folder)
-    again = build_library(unit(6), compiler, cache)
+    again = build_library(unit(6), CBuilder(compiler), cache)
     assert again.built
     assert load(again).noeira_answer() == 6
 
 
 def test_a_library_removed_before_it_is_loaded(compiler: Compiler, cache: Cache):
-    library = build_library(unit(7), compiler, cache)
+    library = build_library(unit(7), CBuilder(compiler), cache)
     assert cache.clear() == 1
     assert load(library).noeira_answer() == 7
 
@@ -437,7 +441,7 @@ def test_a_library_removed_before_it_is_loaded(compiler: Compiler, cache: Cache)
 def test_a_failing_compiler(compiler: Compiler, cache: Cache):
     lines = "".join(f"int noeira_{i} = unknown_{i};\n" for i in range(90))
     with pytest.raises(CompilerError) as caught:
-        build_library(Source("c", "mlp", lines, ""), compiler, cache)
+        build_library(Source("c", "mlp", lines, ""), CBuilder(compiler), cache)
     message = str(caught.value)
     assert message.startswith("the C compiler failed on the unit of mlp.\n")
     assert "unknown_0" in message
@@ -459,27 +463,27 @@ def test_a_compiler_that_hangs(
     script = tmp_path / "hangs"
     script.write_text("#!/bin/sh\nsleep 60 &\nwait\n")
     script.chmod(0o755)
-    monkeypatch.setattr("noeira.runtime.build.BUILD_SECONDS", 0.2)
+    monkeypatch.setattr("noeira.runtime.c_unit.BUILD_SECONDS", 0.2)
     began = time.monotonic()
     with pytest.raises(CompilerError, match="it ran for 0 s"):
-        build_library(unit(1), replace(compiler, command=(str(script),)), cache)
+        build_library(unit(1), CBuilder(replace(compiler, command=(str(script),))), cache)
     assert time.monotonic() - began < 5
 
 
 def test_a_compiler_without_space_works_elsewhere(
     compiler: Compiler, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from noeira.runtime import build
+    from noeira.runtime import c_unit
 
-    plain = build.run
+    plain = c_unit.run
 
     def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int, str]:
         if cache.folder in folder.parents:
             return 1, "as: unit.o: No space left on device"
         return plain(command, folder, seconds)
 
-    monkeypatch.setattr(build, "run", run)
-    library = build_library(unit(8), compiler, cache)
+    monkeypatch.setattr(c_unit, "run", run)
+    library = build_library(unit(8), CBuilder(compiler), cache)
     assert cache.folder not in library.path.parents
     assert load(library).noeira_answer() == 8
 
@@ -493,22 +497,24 @@ def edit(path: Path, old: str, new: str) -> str:
 def test_an_edit_is_kept_and_not_run(
     compiler: Compiler, cache: Cache, caplog: pytest.LogCaptureFixture
 ):
-    library = build_library(unit(10), compiler, cache)
+    library = build_library(unit(10), CBuilder(compiler), cache)
     source = library.entry.path(SOURCE)
     edited = edit(source, "10", "11")
     entry = cache.get(library.key)
     assert entry is not None
     assert entry.edited_source() == source
-    assert open_library(library.key, compiler, cache) is None, "rendering has to restore it"
-    again = build_library(unit(10), compiler, cache)
+    assert open_library(library.key, CBuilder(compiler), cache) is None, (
+        "rendering has to restore it"
+    )
+    again = build_library(unit(10), CBuilder(compiler), cache)
     assert not again.built
     assert load(again).noeira_answer() == 10
     assert source.read_text() == unit(10).text
     assert source.with_name("unit.c.edited").read_text() == edited
     assert "NOEIRA_EDITED=1 runs it" in caplog.text
-    assert open_library(library.key, compiler, cache) is not None
+    assert open_library(library.key, CBuilder(compiler), cache) is not None
     edit(source, "10", "12")
-    build_library(unit(10), compiler, cache)
+    build_library(unit(10), CBuilder(compiler), cache)
     assert "12" in source.with_name("unit.c.edited.2").read_text()
 
 
@@ -519,12 +525,12 @@ def test_an_edit_is_run_when_asked_for(
     caplog: pytest.LogCaptureFixture,
 ):
     monkeypatch.setenv("NOEIRA_EDITED", "1")
-    library = build_library(unit(20), compiler, cache)
+    library = build_library(unit(20), CBuilder(compiler), cache)
     source = library.entry.path(SOURCE)
     edit(source, "20", "21")
     for opened in (
-        build_library(unit(20), compiler, cache),
-        open_library(library.key, compiler, cache),
+        build_library(unit(20), CBuilder(compiler), cache),
+        open_library(library.key, CBuilder(compiler), cache),
     ):
         assert opened is not None
         assert opened.edited == source
@@ -533,9 +539,9 @@ def test_an_edit_is_run_when_asked_for(
         assert opened.plans == unit(20).plans
     assert caplog.messages == [f"running the edited source {source}"] * 2
     monkeypatch.delenv("NOEIRA_EDITED")
-    assert load(build_library(unit(20), compiler, cache)).noeira_answer() == 20
+    assert load(build_library(unit(20), CBuilder(compiler), cache)).noeira_answer() == 20
     monkeypatch.setenv("NOEIRA_EDITED", "1")
-    kept = build_library(unit(20), compiler, cache)
+    kept = build_library(unit(20), CBuilder(compiler), cache)
     assert kept.edited == source.with_name("unit.c.edited"), "an edit kept beside is still one"
     assert load(kept).noeira_answer() == 21
 
@@ -543,22 +549,22 @@ def test_an_edit_is_run_when_asked_for(
 def test_an_edit_built_by_hand_is_not_lost(
     compiler: Compiler, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ):
-    library = build_library(unit(30), compiler, cache)
+    library = build_library(unit(30), CBuilder(compiler), cache)
     edit(library.entry.path(SOURCE), "30", "31")
     damage_by_truncation(library.entry_folder)
-    assert load(build_library(unit(30), compiler, cache)).noeira_answer() == 30
+    assert load(build_library(unit(30), CBuilder(compiler), cache)).noeira_answer() == 30
     monkeypatch.setenv("NOEIRA_EDITED", "1")
-    assert load(build_library(unit(30), compiler, cache)).noeira_answer() == 31
+    assert load(build_library(unit(30), CBuilder(compiler), cache)).noeira_answer() == 31
 
 
 def test_a_truncated_source_is_no_edit(
     compiler: Compiler, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("NOEIRA_EDITED", "1")
-    library = build_library(unit(40), compiler, cache)
+    library = build_library(unit(40), CBuilder(compiler), cache)
     source = library.entry.path(SOURCE)
     source.write_text(source.read_text()[:30])
-    assert load(build_library(unit(40), compiler, cache)).noeira_answer() == 40
+    assert load(build_library(unit(40), CBuilder(compiler), cache)).noeira_answer() == 40
     assert source.read_text() == unit(40).text
     assert not source.with_name("unit.c.edited").exists()
 
@@ -601,11 +607,12 @@ def test_own_digest_of_a_second_process_is_the_same(cache: Cache):
 
 
 def test_the_warm_path_is_short_and_imports_little(compiler: Compiler, cache: Cache):
-    library = build_library(unit(50), compiler, cache)
+    library = build_library(unit(50), CBuilder(compiler), cache)
     find_compiler(cache)
     script = """
 import sys, time
 from noeira.runtime.build import load, open_library
+from noeira.runtime.c_unit import CBuilder
 from noeira.runtime.cache import Cache
 from noeira.runtime.own import own_digest
 from noeira.runtime.c_compiler import find_compiler
@@ -613,7 +620,7 @@ began = time.perf_counter()
 cache = Cache(sys.argv[1])
 compiler = find_compiler(cache)
 own_digest(cache)
-assert load(open_library(sys.argv[2], compiler, cache)).noeira_answer() == 50
+assert load(open_library(sys.argv[2], CBuilder(compiler), cache)).noeira_answer() == 50
 print(time.perf_counter() - began)
 unwanted = {"networkx", "jinja2", "filelock", "rich", "subprocess", "tempfile", "logging"}
 assert not unwanted & set(sys.modules), unwanted & set(sys.modules)

@@ -22,7 +22,7 @@ from noeira.ir.plan import Stage
 from noeira.ir.types import TensorType
 from noeira.job import make_job
 from noeira.nn import SGD, CrossEntropy
-from noeira.runtime.unit import choose_toolchain
+from noeira.runtime.toolchain import c_toolchain
 
 pytest_plugins = ("command_line",)
 
@@ -167,7 +167,7 @@ def test_the_key_of_a_program_has_the_decisions_and_no_comments() -> None:
     keys = list[str]()
     noted = table.merged([Row(row.problem, row.stages, "new note") for row in table.rows])
     for choices in (Choices(), table, noted, Choices(table.rows[1:])):
-        toolchain = choose_toolchain("cpu", choices)
+        toolchain = c_toolchain(choices)
         assert toolchain is not None
         keys.append(toolchain.request("net", ["graph"]))
     assert keys[1] == keys[2] and len(set(keys)) == 3

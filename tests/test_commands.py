@@ -207,7 +207,11 @@ def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None
         ("dump net.py:Plain --all net.py", 2, "net.py is a file; --all takes a folder"),
         ("run net.py:Plain --seed x", 2, "--seed must be a whole number, not 'x'"),
         ("run nothing.nir", 1, "nothing.nir cannot be read: No such file or directory"),
-        ("run net.txt", 2, "expected a file .nir, .plan, .c, .so, or a network such as net.py:MLP"),
+        (
+            "run net.txt",
+            2,
+            "expected a file .nir, .plan, .c, .so, .cu, .cubin, or a network such as net.py:MLP",
+        ),
         ("diff one.nir two.nir", 1, "one.nir cannot be read"),
     ],
 )

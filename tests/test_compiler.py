@@ -19,7 +19,7 @@ from noeira.ir.plan import parse_plans
 from noeira.ir.text import parse_dump
 from noeira.job import Job
 from noeira.nn import SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential, Xavier
-from noeira.runtime.unit import Toolchain, choose_toolchain
+from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(), "batch": 4}
@@ -84,7 +84,7 @@ def test_every_stage_of_a_compile_is_dumped(
         "06_plan.plan",
     ]
     assert (tmp_path / "Sequential.c").read_text() == program.source
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     assert toolchain is not None
     final = (tmp_path / "sequential.step" / "06_plan.plan").read_text()
     for name in names[:-1]:
@@ -114,7 +114,7 @@ def test_a_warm_start_runs_no_pass_and_no_compiler(
         raise AssertionError("a warm start came here")
 
     monkeypatch.setattr(compiler, "lower", refuse)
-    monkeypatch.setattr(Toolchain, "build", refuse)
+    monkeypatch.setattr(CToolchain, "build", refuse)
     warm = noeira.compile(Net, **OPTIONS)
     assert warm.step(x, y) == cold.step(x, y)
     others = [
@@ -135,7 +135,7 @@ def test_kernels_are_shared_and_each_is_one_symbol() -> None:
     class Deep(Sequential[LinearReLU[8, 8], LinearReLU[8, 8], LinearReLU[8, 8], Linear[8, 3]]):
         """Three layers alike."""
 
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     assert toolchain is not None
     program = noeira.compile(Deep, batch=4)
     plan = program.plans["forward"]
@@ -169,7 +169,7 @@ def test_an_edited_source_is_run_when_asked_and_says_so(
 def test_a_compiler_that_fails_is_quoted(
     monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path
 ) -> None:
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     assert toolchain is not None
     real = " ".join(toolchain.compiler.command)
     broken = tmp_path / "cc"

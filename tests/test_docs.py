@@ -38,6 +38,7 @@ import pytest
 import noeira
 from noeira import config
 from noeira.runtime.c_compiler import find_compiler
+from noeira.runtime.cxx_compiler import find_cxx_compiler
 
 TOP = Path(__file__).resolve().parents[1]
 PACKAGE = Path(noeira.__file__).parent
@@ -237,6 +238,8 @@ def without_isa(line: str) -> str:
 def test_code_and_commands(page: Path, tmp_path: Path) -> None:
     if find_compiler() is None:
         pytest.skip("the pages show what a C compiler makes")
+    if "cuda-cpu" in page.read_text(encoding="utf-8") and find_cxx_compiler() is None:
+        pytest.skip("the page runs CUDA on the CPU, which takes a C++ compiler")
     run_page(page, tmp_path)
 
 
@@ -316,13 +319,13 @@ def test_the_map_names_every_file_and_no_other() -> None:
             folder = heading[1]
         elif line.startswith("* "):
             assert ": " in line, f"{line!r} says nothing of the file"
-            names = re.findall(r"`([\w.]+\.(?:py|j2))`", line.partition(": ")[0])
+            names = re.findall(r"`([\w.]+\.(?:py|j2|h|cpp))`", line.partition(": ")[0])
             assert not listed & {folder + name for name in names}, f"{line!r} is there twice"
             listed |= {folder + name for name in names}
     there = {
         path.relative_to(PACKAGE.parent).as_posix()
         for path in PACKAGE.rglob("*")
-        if path.suffix == ".j2"
+        if path.suffix in (".j2", ".h", ".cpp")
         or (path.suffix == ".py" and code_lines(path.read_text(encoding="utf-8")))
     }
     assert listed == there

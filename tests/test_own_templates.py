@@ -38,7 +38,7 @@ TEMPLATE = """{# Each row backwards. #}
             y0[row * {{ g.columns }} + i] = a0[row * {{ g.columns }} + {{ g.columns - 1 }} - i];
 {% endcall %}
 """
-GRID = "; g has blocks, bytes, columns, ctype, dtype, full, inputs, lane_numbers, lanes, line"
+GRID = "; g has blocks, bounds, bytes, chunks, columns, ctype, dtype, extent, full, inputs"
 # What stands in the template, what stands there instead, and what is said.
 WRONG = (
     ("share(g.rows", "share(g.rowss", f"line 5: 'rowss' is not there{GRID}"),

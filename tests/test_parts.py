@@ -17,7 +17,8 @@ import noeira
 from noeira.codegen import parts as parts_module
 from noeira.codegen.functions import share_functions
 from noeira.codegen.parts import Sections, parts
-from noeira.codegen.render import render, renumbered
+from noeira.codegen.render_c import render_c
+from noeira.codegen.sharing import renumbered
 from noeira.compiler import lower
 from noeira.errors import CompilerError
 from noeira.ir.plan import Plan
@@ -27,7 +28,7 @@ from noeira.runtime import part_build
 from noeira.runtime.build import build_library
 from noeira.runtime.plan_file import read_plans, write_plans
 from noeira.runtime.program import Program
-from noeira.runtime.unit import Toolchain, choose_toolchain
+from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 NET = Sequential[LinearReLU[40, 24], LinearReLU[24, 16], Linear[16, 5]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(lr=1e-2), "batch": 20, "seed": 3}
@@ -50,9 +51,9 @@ static NOINLINE void {name}(const int thread, const float *a0, float *y0) {{
 
 
 @pytest.fixture
-def toolchain() -> Toolchain:
+def toolchain() -> CToolchain:
     """This machine's."""
-    found = choose_toolchain("cpu")
+    found = c_toolchain()
     if found is None:
         pytest.skip("there is no C compiler")
     return found
@@ -85,7 +86,7 @@ def kernel(name: str, factor: str = "2") -> tuple[str, tuple[str, ...]]:
     return helper + KERNEL.format(name=name), (name,)
 
 
-def plan_of(toolchain: Toolchain) -> Plan:
+def plan_of(toolchain: CToolchain) -> Plan:
     """The plan of a training step."""
     return lower(Job(NET, 20, CrossEntropy, Adam()).step(), toolchain.target)
 
@@ -149,11 +150,11 @@ class Spy:
 
 
 def test_a_fault_is_reported_at_its_line_of_the_unit(
-    toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toolchain: CToolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts_module, "PART_LINES", 50)
     monkeypatch.setattr(part_build, "processor_count", lambda: 2)
-    source = render("broken", [plan_of(toolchain)], toolchain.target)
+    source = render_c("broken", [plan_of(toolchain)], toolchain.target)
     sections = source.sections
     assert sections is not None
     wrong = re.sub(
@@ -168,11 +169,11 @@ def test_a_fault_is_reported_at_its_line_of_the_unit(
     line = text[: text.index("wrong = 1;")].count("\n") + 1
     broken = replace(source, text=text, sections=Sections(sections.head, kernels, sections.tail))
     with pytest.raises(CompilerError, match=rf"unit\.c:{line}:\d+: error: .wrong. undeclared"):
-        build_library(broken, toolchain.compiler, toolchain.cache)
+        build_library(broken, toolchain.builder, toolchain.cache)
 
 
-def test_parts_are_of_equal_size_and_hold_each_kernel_once(toolchain: Toolchain) -> None:
-    source = render("net", [plan_of(toolchain)], toolchain.target)
+def test_parts_are_of_equal_size_and_hold_each_kernel_once(toolchain: CToolchain) -> None:
+    source = render_c("net", [plan_of(toolchain)], toolchain.target)
     assert source.sections is not None
     sections = source.sections
     assert parts(sections, 1, {}) == []
@@ -215,7 +216,7 @@ def test_numbers_of_kernels_do_not_make_an_edit() -> None:
     assert renumbered("k07_a(k03_b_tile); k07_a;") == "k00_a(k01_b_tile); k00_a;"
 
 
-def test_plans_as_bytes(toolchain: Toolchain) -> None:
+def test_plans_as_bytes(toolchain: CToolchain) -> None:
     plan = plan_of(toolchain)
     assert read_plans(write_plans([plan, plan])) == (plan, plan)
     for module, name in (

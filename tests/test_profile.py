@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noeira.codegen.render import render, shared_kernels
+from noeira.codegen.render_c import render_c
+from noeira.codegen.sharing import shared_kernels
 from noeira.ir.plan import Plan
 from noeira.nn import SGD, Linear, LinearReLU, Sequential
 from noeira.report import roofline
@@ -185,8 +186,8 @@ def test_stages_of_a_launch_are_listed():
 def test_only_the_timed_unit_takes_times():
     stages = stages_of(LinearReLU[4, 3], batch=2, isa="avx2")
     plan, target = stages.plan, stages.target
-    plain = render("net", [plan], target).text
-    timed = render("net", [plan], target, timed=True).text
+    plain = render_c("net", [plan], target).text
+    timed = render_c("net", [plan], target, timed=True).text
     assert "stamps[" not in plain and timed.count("stamps[") == 2 + len(plan.calls)
     # The program's own entry is in both, and the same.
     entry = plain[plain.index(": up to `steps`") : plain.index("// The plans")]

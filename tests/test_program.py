@@ -550,7 +550,7 @@ def test_bad_input_gets_one_clear_message(call, kind: str, message: str, target:
     [
         ({"batch": 0}, "batch must be a whole number of at least 1, not 0"),
         ({"batch": 2.0}, "batch must be a whole number"),
-        ({"target": "gpu"}, "there is no target 'gpu'; there are cpu, reference"),
+        ({"target": "gpu"}, "there is no target 'gpu'; there are cpu, cuda, cuda-cpu, reference"),
         ({"optimizer": Adam()}, "an optimizer needs a loss"),
         ({"loss": "ce"}, "loss"),
         ({"dtype": "f16"}, "f32 or f64"),

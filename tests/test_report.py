@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import noeira
@@ -128,6 +129,15 @@ def test_a_program_is_explained_under_the_names_of_its_source():
     assert noeira.explain(program).name == "tinyfused.step"
     with pytest.raises(NoeiraError, match="has no entry 'fit'; it has forward, gradients, step"):
         noeira.explain(program, entry="fit")
+
+
+def test_entries_over_loaded_data_are_explained_under_the_names_of_their_source():
+    program = noeira.compile(TinyFused, CrossEntropy, Adam(), batch=5)
+    program.load(np.zeros((10, 4), np.float32), np.zeros(10, np.int32))
+    program.steps(1)
+    found, source = noeira.explain(program, entry="fit"), program.units[-1].source
+    for launch in found.launches if source else ():
+        assert re.search(rf"\b{launch.kernel}(_\w+)?\(", source)
 
 
 def test_a_reference_program_is_explained_as_c_would_run_it():

@@ -26,7 +26,7 @@ def test_run_on_the_reference(call: Callable[..., str], dumped: Path):
     assert call("run", "stages/06_plan.plan", "--target", "reference") == direct
     assert call("run", "net.py:Joined", "--seed", "1", "--target", "reference") != direct
     message = call("run", "stages/unit.c", "--target", "reference", code=2)
-    assert "stages/unit.c is C" in message
+    assert "stages/unit.c goes with --target cpu" in message
 
 
 @needs_compiler

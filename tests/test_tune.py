@@ -25,7 +25,7 @@ from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.unit import choose_toolchain
+from noeira.runtime.toolchain import c_toolchain
 from noeira.tuning.search import CLEARLY, search, survivors
 from noeira.tuning.trials import Tried, build_trials, problems_of
 
@@ -55,7 +55,7 @@ SHAPES = ((37, 50, 19), (1, 300, 70), (130, 7, 33))
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("turned", ["nn", "tn", "nt"])
 def test_every_candidate_computes_the_product(turned: str, dtype: str) -> None:
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     assert toolchain is not None
     a_turned, b_turned = turned[0] == "t", turned[1] == "t"
     builder, results = Builder("products"), []
@@ -101,7 +101,7 @@ def test_a_row_of_the_table_is_tried_again_however_few_candidates_there_are() ->
 
 
 def test_candidates_may_have_several_stages_and_a_workspace() -> None:
-    toolchain = choose_toolchain("cpu")
+    toolchain = c_toolchain()
     assert toolchain is not None
     builder = Builder("sums")
     x = builder.input("x", TensorType("f32", (600, 40)))

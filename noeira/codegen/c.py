@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from noeira.codegen.candidates import gemm_candidates
-from noeira.codegen.gemm_stages import gemm_choice, gemm_of, gemm_problem, gemm_stages
+from noeira.codegen.gemm import Gemm, GemmChoice, gemm_run
+from noeira.codegen.gemm_stages import (
+    check_workspace,
+    gemm_choice,
+    gemm_cut,
+    gemm_of,
+    gemm_problem,
+    gemm_stages,
+)
 from noeira.codegen.loops import LINE_BYTES
 from noeira.codegen.lower import Body, body_of, rows_and_columns
 from noeira.codegen.target import CTYPES, ISA
@@ -46,6 +54,8 @@ class CTarget:
 
     isa: ISA
     choices: Choices = NO_CHOICES
+    language = "c"
+    ending = "c.j2"
 
     @property
     def name(self) -> str:
@@ -55,6 +65,23 @@ class CTarget:
     def ctype(self, dtype: str) -> str:
         """The C type of an element; 16-bit floats are stored as their bits."""
         return CTYPES[dtype]
+
+    @property
+    def key(self) -> Hashable:
+        """The vector unit decides a kernel's text."""
+        return self.isa
+
+    def lanes(self, dtype: str) -> int:
+        """Elements of a vector."""
+        return self.isa.lanes(dtype)
+
+    def gemm_cut(self, gemm: Gemm, choice: Choice, symbol: str, dtype: str) -> GemmChoice:
+        """How a GEMM is cut into tiles. Raises VerifyError if the stages do not fit its shape, or
+        their workspace is too small.
+        """
+        cut = gemm_cut(gemm, choice.stages[0], dtype, self.isa)
+        check_workspace(choice, gemm_run(gemm, cut).workspace)
+        return cut
 
     def choose(self, node: Node) -> Choice:
         """The stages of a node's kernel and its workspace: the table's, else by rule."""
@@ -131,6 +158,13 @@ def streamed_choice(body: Body, isa: ISA) -> Choice:
     return Choice((Stage(stage.name, (*stage.options, *streams(body.node))),))
 
 
+def shuffle_choice(body: Body, isa: ISA) -> Choice:
+    """The keys, which threads share; then one thread sorts them to and fro between two places."""
+    samples = body.node.outputs[0].type.size
+    workspace = samples * (2 * DTYPE_BYTES["i64"] + DTYPE_BYTES["i32"])
+    return Choice((Stage("keys", splits(samples)), Stage("sort")), workspace)
+
+
 def column_choice(body: Body, isa: ISA) -> Choice:
     """Strips of columns; for many rows, chunks of them first, and then the sums of the chunks."""
     assert body.anchor is not None
@@ -190,6 +224,7 @@ RULES: dict[str, Callable[[Body, ISA], Choice]] = {
     "softmax_grad": streamed_choice,
     "row_sum": row_choice,
     "take": take_choice,
+    "shuffle": shuffle_choice,
     "column": column_choice,
     "sum": sum_choice,
     "mse": sum_choice,

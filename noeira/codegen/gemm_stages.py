@@ -33,6 +33,16 @@ def gemm_choice(body: Body, isa: ISA) -> Choice:
     return gemm_run(gemm, choose_gemm(gemm, dtype, isa))
 
 
+def check_workspace(choice: Choice, needed: int) -> None:
+    """Raises VerifyError if the workspace of a choice, which a person may have edited, is smaller
+    than its stages need.
+    """
+    if choice.workspace < needed:
+        stages = " ".join(map(str, choice.stages))
+        given = f"not {choice.workspace:,}" if choice.workspace else "and has none"
+        raise VerifyError(f"{stages}: needs a workspace of {needed:,} bytes, {given}")
+
+
 def gemm_stages(gemm: Gemm, stages: tuple[Stage, ...], dtype: str, isa: ISA) -> Choice:
     """The choice that stages are for a GEMM. Raises VerifyError if they do not fit its shape."""
     text = " ".join(map(str, stages))

@@ -1,4 +1,4 @@
-"""C text of one call's kernel: picks its anchor's template, builds what that sees, renders it."""
+"""The text of one call's kernel: picks its anchor's template, builds what that sees, renders it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from noeira.codegen.c import CTarget
 from noeira.codegen.environment import TEMPLATES, rendered
-from noeira.codegen.gemm_stages import gemm_cut, gemm_of
+from noeira.codegen.gemm_stages import gemm_of
 from noeira.codegen.layout import laid_out
 from noeira.codegen.loops import Function, Grid, Staged
 from noeira.codegen.lower import Body, Lowered, body_of, needed, rows_and_columns
+from noeira.codegen.target import Target
 from noeira.codegen.view import Elementwise, Kernel, Operand
 from noeira.errors import VerifyError
 from noeira.ir.op import Op
@@ -21,15 +21,15 @@ from noeira.ir.scalar import var
 from noeira.ir.types import DTYPE_BYTES
 
 
-def kernel_text(call: Call, target: CTarget, symbol: str) -> str:
-    """The C functions of a call, one a stage (see `function_names`), over the target's prelude.
+def kernel_text(call: Call, target: Target, symbol: str) -> str:
+    """The functions of a call, one a stage (see `function_names`), over the target's prelude.
 
     The text depends on the kernel and the symbol alone: operands have positional names, and
     shapes are constants.
     """
     body = body_of(call.node)
     view = kernel_view(call, body, target, symbol)
-    return laid_out(template_text(body, view))
+    return laid_out(template_text(body, view, target))
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def function_names(call: Call, symbol: str) -> tuple[str, ...]:
     return (symbol,) if len(stages) == 1 else tuple(f"{symbol}_{stage.name}" for stage in stages)
 
 
-def kernel_view(call: Call, body: Body, target: CTarget, symbol: str) -> Kernel:
+def kernel_view(call: Call, body: Body, target: Target, symbol: str) -> Kernel:
     """What the template sees of a call."""
     node = call.node
 
@@ -61,7 +61,7 @@ def kernel_view(call: Call, body: Body, target: CTarget, symbol: str) -> Kernel:
         anchor: Any = map_grid(body, head, target, inputs)
     elif body.template == "gemm":
         anchor, tail = gemm_of(body), tail_code(body)
-        choice = gemm_cut(anchor, call.choice.stages[0], outputs[0].dtype, target.isa)
+        choice = target.gemm_cut(anchor, call.choice, symbol, outputs[0].dtype)
     else:
         rows, columns = rows_and_columns(body.anchor.inputs[0].type)
         result = ""
@@ -74,14 +74,14 @@ def kernel_view(call: Call, body: Body, target: CTarget, symbol: str) -> Kernel:
 
 def grid(
     dtype: str,
-    target: CTarget,
+    target: Target,
     rows: int,
     columns: int,
     inputs: tuple[Operand, ...],
     result: str = "",
 ) -> Grid:
     """Rows and columns of a dtype, as the target takes them."""
-    ctype, size, lanes = target.ctype(dtype), DTYPE_BYTES[dtype], target.isa.lanes(dtype)
+    ctype, size, lanes = target.ctype(dtype), DTYPE_BYTES[dtype], target.lanes(dtype)
     return Grid(dtype, ctype, size, lanes, rows, columns, inputs, result)
 
 
@@ -94,7 +94,7 @@ def map_code(body: Body) -> Elementwise:
     return lowered.code()
 
 
-def map_grid(body: Body, code: Elementwise, target: CTarget, inputs: tuple[Operand, ...]) -> Grid:
+def map_grid(body: Body, code: Elementwise, target: Target, inputs: tuple[Operand, ...]) -> Grid:
     """One row of all elements, or rows as long as the shortest operand that is repeated."""
     size = math.prod(body.shape)
     sizes = {operand.id: operand.size for operand in inputs}
@@ -126,8 +126,8 @@ def tail_code(body: Body) -> Elementwise:
     return lowered.code()
 
 
-def template_text(body: Body, view: Kernel) -> str:
-    """What the C template of a body makes of a kernel: noeira's own, or one beside the file of an
+def template_text(body: Body, view: Kernel, target: Target) -> str:
+    """What the template of a body makes of a kernel: noeira's own, or one beside the file of an
     op that is not.
 
     Raises VerifyError that says which file is missing, or which of its lines is wrong.
@@ -135,13 +135,15 @@ def template_text(body: Body, view: Kernel) -> str:
     from jinja2 import TemplateNotFound
 
     folder = own_folder(body.anchor.op) if body.anchor else None
-    name = f"{body.template}.c.j2"
+    name = f"{body.template}.{target.ending}"
     try:
         return rendered(folder, name, k=view)
     except TemplateNotFound:
         assert body.anchor is not None
+        language = {"c": "C", "cuda": "CUDA"}[target.language]
         raise VerifyError(
-            f"{body.anchor.op.name} has no kernel in C: write {(folder or TEMPLATES) / name}"
+            f"{body.anchor.op.name} has no kernel in {language}: "
+            f"write {(folder or TEMPLATES) / name}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What C templates see of their loops: the elements these run over, and the functions to make."""
+"""What templates see of their loops: the elements these run over, and the functions to make."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from noeira.codegen.arch import WARP
 from noeira.codegen.view import Load, Operand
 from noeira.ir.types import Range
 
@@ -19,6 +20,20 @@ class Function:
 
     name: str
     options: dict[str, Any]
+
+    @property
+    def grid(self) -> int:
+        """Blocks of a launch, on a GPU."""
+        return self.options["grid"]
+
+    @property
+    def block(self) -> int:
+        """Threads of a block, on a GPU."""
+        return self.options["block"]
+
+    def pieces(self, elements: int, size: int) -> int:
+        """How many accesses so many elements of `size` bytes are, where the stage moves them so."""
+        return elements * size // self.options["access"]
 
     @property
     def split(self) -> bool:
@@ -74,6 +89,16 @@ class Grid:
         if start < self.columns:
             yield start, self.columns, False
 
+    def bounds(self, ranges: Iterable[Range]) -> tuple[int, ...]:
+        """Where the ranges start and end in turn; those without a gap between them as one."""
+        found = list[int]()
+        for start, end, inside in self.spans(ranges):
+            if inside and found and found[-1] == start:
+                found[-1] = end
+            elif inside:
+                found += (start, end)
+        return tuple(found)
+
     @property
     def lowest(self) -> str:
         """C text for the least finite number."""
@@ -115,6 +140,15 @@ class Grid:
         return -(-self.rows // self.lanes)
 
     @property
+    def strips(self) -> int:
+        """Strips of columns, as wide as a GPU's warp."""
+        return -(-self.columns // WARP)
+
+    def chunks(self, function: Function) -> int:
+        """Chunks of rows that a function takes."""
+        return -(-self.rows // function.options["rows"])
+
+    @property
     def narrow(self) -> bool:
         """Whether rows are shorter than a vector, and enough of them to take a lane for each."""
         return self.columns < self.lanes <= self.rows
@@ -139,15 +173,28 @@ class Grid:
         """C text for the vector 0, 1, 2, …"""
         return f"({self.dtype}v){{{', '.join(map(str, range(self.lanes)))}}}"
 
+    def extent(self, load: Load) -> int:
+        """Elements of the operand that is loaded."""
+        return next(operand.size for operand in self.inputs if operand.id == load.source)
+
+    def is_wide(self, load: Load) -> bool:
+        """Whether elements that are taken together are together in the operand too."""
+        return load.access == "full" or self.extent(load) % self.lanes == 0
+
+    def period(self, load: Load, index: str = "index") -> str:
+        """C text for where the element of a flat index lies in an operand, which may repeat."""
+        return index if load.access == "full" else f"{index} % {self.extent(load)}"
+
     def place(self, load: Load) -> str:
         """C text for the address of a load at the present row and column.
 
         A `row` operand serves each run of as many rows as it has.
         """
+        return f"{load.source} + {self.subscript(load)}"
+
+    def subscript(self, load: Load) -> str:
+        """C text for where the element of the present row and column lies in an operand."""
         if load.access == "full":
-            return f"{load.source} + index"
-        operand = next(operand for operand in self.inputs if operand.id == load.source)
-        rows = operand.size // self.columns
-        if rows == 1:
-            return f"{load.source} + column"
-        return f"{load.source} + row % {rows} * {self.columns} + column"
+            return "index"
+        rows = self.extent(load) // self.columns
+        return "column" if rows == 1 else f"row % {rows} * {self.columns} + column"

@@ -1,17 +1,22 @@
-"""The vector prelude of a C unit: the types and functions that its kernels call, and no others."""
+"""The prelude of a unit: the types and functions that its kernels call, and no others."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from noeira.codegen.environment import environment
-from noeira.codegen.target import ISA
+from noeira.codegen.target import ACCESS_BYTES, ISA
 
 OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2", "maths_normal.c.j2")
 LIBM_MATHS = ("maths_libm.c.j2",)
 PACK = "pack.c.j2"
+DEVICE = ("device.cu.j2", "device_maths.cu.j2")
+DEVICE_COMMON = ("device_bytes.cu.j2",)
+# The same text in all languages.
+RANDOM = "random.c.j2"
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,17 @@ def prelude(isa: ISA, used: frozenset[str]) -> str:
     `used` may hold any identifiers, for instance all of a unit's (`identifiers(text)`): those that
     the prelude does not define are ignored. A dtype, `f32` or `f64`, stands for all its basics.
     """
-    definitions = _definitions(isa)
+    header = _render("vector_head.c.j2", isa=isa)
+    return "\n".join([header, *chosen(_definitions(isa), used)])
+
+
+def device_prelude(used: frozenset[str]) -> str:
+    """The same for a CUDA unit."""
+    return "\n".join([_render("device_head.cu.j2"), *chosen(_device_definitions(), used)])
+
+
+def chosen(definitions: Sequence[Definition], used: frozenset[str]) -> list[str]:
+    """The texts of the definitions of the names in `used`, and of what those need in turn."""
     owner = {name: item for item in definitions for name in item.defines}
     wanted: set[Definition] = {item for item in definitions if item.dtype in used}
     pending = [owner[name] for name in used if name in owner] + list(wanted)
@@ -59,8 +74,7 @@ def prelude(isa: ISA, used: frozenset[str]) -> str:
         wanted.add(item)
         needed = {owner[name] for name in item.mentions if name in owner}
         pending.extend(needed - wanted)
-    header = _render("vector_head.c.j2", isa=isa)
-    return "\n".join([header, *(item.text for item in definitions if item in wanted)])
+    return [item.text for item in definitions if item in wanted]
 
 
 @lru_cache
@@ -89,7 +103,7 @@ def defined(text: str) -> frozenset[str]:
 @lru_cache
 def _definitions(isa: ISA) -> tuple[Definition, ...]:
     """All definitions for `isa`, each after those it needs."""
-    found: list[Definition] = []
+    found = _random()
     for element in ELEMENTS:
         names: dict[str, object] = {"isa": isa, "element": element, "t": element.dtype}
         names["lanes"] = isa.lanes(element.dtype)
@@ -98,6 +112,26 @@ def _definitions(isa: ISA) -> tuple[Definition, ...]:
         for template in (*(OWN_MATHS if own_maths else LIBM_MATHS), PACK):
             found += _pieces(template, None, **names)
     return tuple(found)
+
+
+@lru_cache
+def _device_definitions() -> tuple[Definition, ...]:
+    """All definitions for CUDA."""
+    found = _random() + [p for template in DEVICE_COMMON for p in _pieces(template, None)]
+    for element in ELEMENTS:
+        names: dict[str, object] = {"element": element, "t": element.dtype}
+        names["lanes"] = ACCESS_BYTES * 8 // element.bits
+        for template in DEVICE:
+            found += _pieces(template, None, **names)
+    return tuple(found)
+
+
+def _random() -> list[Definition]:
+    """The definitions of random bits."""
+    from noeira.ir import random
+
+    numbers = {"multipliers": random.MULTIPLIERS, "weyl": random.WEYL, "rounds": random.ROUNDS}
+    return _pieces(RANDOM, None, **numbers)
 
 
 def _pieces(template: str, dtype: str | None, **names: object) -> list[Definition]:

@@ -19,6 +19,7 @@ class Source:
     `target` is `c` or `cuda`, `name` the program's name (for messages), `plans` the text form of
     the plans, one after the other. `sections` is there if parts of the text can be compiled at the
     same time, `parsed` are the plans themselves where they are at hand; neither changes the unit.
+    `symbols`, for CUDA, are the names of the kernels of each plan's calls.
     """
 
     target: str
@@ -27,6 +28,7 @@ class Source:
     plans: str
     sections: Sections | None = field(default=None, compare=False, repr=False)
     parsed: tuple[Plan, ...] = field(default=(), compare=False, repr=False)
+    symbols: tuple[tuple[str, ...], ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def digest(self) -> str:

@@ -1,11 +1,22 @@
-"""The kinds of vector units that C is generated for, and which of them a compiler can build."""
+"""What code generation asks of a target; and the kinds of vector units that C is generated for."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from noeira.ir.types import DTYPE_BYTES
+
+if TYPE_CHECKING:
+    from noeira.codegen.gemm import Gemm
+    from noeira.ir.choices import Choices, Problem, Row
+    from noeira.ir.graph import Node
+    from noeira.ir.plan import Choice
+
+# What a GPU's thread reads or writes at a time, at most.
+ACCESS_BYTES = 16
 
 # The C type of each dtype; 16-bit floats are stored as their bits.
 CTYPES = {
@@ -18,6 +29,51 @@ CTYPES = {
     "u8": "unsigned char",
     "bool": "unsigned char",
 }
+
+
+class Target(Protocol):
+    """A language and a kind of machine that kernels are written for.
+
+    name: as in plans, `c avx512`; language: `c` or `cuda`; ending: of the names of its templates;
+    key: what of it decides a kernel's text, beside the choice.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def language(self) -> str: ...
+    @property
+    def ending(self) -> str: ...
+    @property
+    def key(self) -> Hashable: ...
+    @property
+    def choices(self) -> Choices: ...
+
+    def ctype(self, dtype: str) -> str:
+        """The C type of an element."""
+        ...
+
+    def lanes(self, dtype: str) -> int:
+        """Elements that are taken together."""
+        ...
+
+    def choose(self, node: Node) -> Choice:
+        """The stages of a node's kernel, and its workspace."""
+        ...
+
+    def problem(self, node: Node) -> Problem | None:
+        """What a node is in a table of choices; None if there is nothing to choose."""
+        ...
+
+    def row(self, node: Node) -> Row | None:
+        """The row of its table of choices that decides a node's stages; None if the rule does."""
+        ...
+
+    def gemm_cut(self, gemm: Gemm, choice: Choice, symbol: str, dtype: str) -> Any:
+        """What the template of a GEMM sees of how it is cut. Raises VerifyError if the stages do
+        not fit its shape, or their workspace is too small.
+        """
+        ...
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from noeira.codegen.c import CTarget
 from noeira.codegen.environment import template
 from noeira.codegen.functions import share_functions
 from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.render import CallView, FunctionView, Shared, entry_view, shared_kernels
+from noeira.codegen.render_c import CallView, FunctionView, entry_view
+from noeira.codegen.sharing import Shared, shared_kernels
 from noeira.codegen.source import Source
 from noeira.ir.plan import Call, Plan
 

@@ -27,16 +27,20 @@ COMMANDS = {
         "noeira summary net.py:MLP --batch 100",
     ),
     "dump": Command(
-        "a stage of a compile as text, JSON or a picture: graph, plan or C",
+        "a stage of a compile as text, JSON or a picture: graph, plan, C or CUDA",
         "noeira dump net.py:MLP --stage fused",
     ),
     "kernels": Command(
-        "the distinct kernels of a step; of one of them its C or its assembly",
+        "the distinct kernels of a step; of one of them its C or CUDA, or what that became",
         "noeira kernels net.py:MLP k00 --asm",
     ),
     "tune": Command(
         "time other choices for a network's kernels than the rules', and save what is faster",
         "noeira tune net.py:MLP --batch 100 --out mlp.choices",
+    ),
+    "check": Command(
+        "run CUDA kernels on the CPU, and report races, wrong accesses and threads that never meet",
+        "noeira check net.py:MLP --batch 100 --order random --seed 1",
     ),
     "profile": Command(
         "the measured time of every launch of a step, beside the least this machine allows",

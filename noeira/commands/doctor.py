@@ -71,6 +71,7 @@ def findings() -> Iterator[Finding]:
         # The other checks need the packages and read the settings.
         return
     yield from compilers()
+    yield from cuda()
     yield cache_folder()
     yield threads()
     yield mnist()
@@ -123,6 +124,7 @@ def compilers() -> Iterator[Finding]:
     from noeira.codegen.source import Source
     from noeira.runtime.build import build_library, load
     from noeira.runtime.c_compiler import ADVICE, find_compiler
+    from noeira.runtime.c_unit import CBuilder
 
     try:
         compiler = find_compiler()
@@ -141,7 +143,7 @@ def compilers() -> Iterator[Finding]:
     with tempfile.TemporaryDirectory(prefix="noeira-", ignore_cleanup_errors=True) as folder:
         try:
             source = Source("c", "doctor", CHECK_TEXT, "")
-            answer = load(build_library(source, compiler, Cache(folder))).noeira_doctor(7)
+            answer = load(build_library(source, CBuilder(compiler), Cache(folder))).noeira_doctor(7)
         except NoeiraError as error:
             yield Finding("broken", "a program", str(error))
             return
@@ -149,6 +151,63 @@ def compilers() -> Iterator[Finding]:
         yield Finding("ok", "a program", "built, loaded and called")
     else:
         yield Finding("broken", "a program", f"built and called, but gave {answer}, not 42")
+
+
+def cuda() -> Iterator[Finding]:
+    """What CUDA needs, on the CPU and on a GPU; nothing of it is needed for other targets."""
+    from noeira.runtime.cuda_compiler import ADVICE as CUDA_ADVICE
+    from noeira.runtime.cuda_compiler import find_cuda_compiler
+    from noeira.runtime.cxx_compiler import ADVICE as CXX_ADVICE
+    from noeira.runtime.cxx_compiler import find_cxx_compiler
+
+    try:
+        cxx = find_cxx_compiler()
+    except NoeiraError as error:
+        yield Finding("missing", "C++ compiler", str(error))
+    else:
+        if cxx is None:
+            yield Finding("missing", "C++ compiler", "none: no target cuda-cpu", CXX_ADVICE)
+        else:
+            text = f"{' '.join(cxx.command)}  {cxx.version}"
+            yield Finding(
+                "ok", "C++ compiler", text if cxx.check_flags else f"{text}, no check mode"
+            )
+    compiler = find_cuda_compiler()
+    if compiler is None:
+        yield Finding("missing", "CUDA compiler", "none: no target cuda", CUDA_ADVICE)
+    else:
+        archs = ", ".join(compiler.archs)
+        yield Finding("ok", "CUDA compiler", f"{compiler.version} for {archs}")
+    yield from gpus()
+
+
+def gpus() -> Iterator[Finding]:
+    """pycuda, the driver, and every GPU."""
+    from noeira.runtime.cuda import OLDEST, MissingError, arch_name, capability_of, found_devices
+    from noeira.runtime.device import gigabytes
+
+    there = {"pycuda": installed("pycuda") or "", "NVIDIA driver": ""}
+    try:
+        found, missing = found_devices(), None
+    except MissingError as error:
+        found, missing = [], error
+    except NoeiraError as error:
+        yield Finding("missing", "GPU", str(error))
+        return
+    for name, text in there.items():
+        if missing is not None and missing.what == name:
+            yield Finding("missing", name, missing.text, missing.advice)
+            return
+        yield Finding("ok", name, text or "there is one")
+    if missing is not None:
+        yield Finding("missing", missing.what, missing.text, missing.advice)
+    for gpu in found:
+        text = f"{gpu.name}, {gpu.arch}, {gigabytes(gpu.nbytes)}"
+        if capability_of(gpu.arch) < OLDEST:
+            older = f"{text}: older than {arch_name(OLDEST)}, the oldest that kernels are for"
+            yield Finding("missing", f"GPU {gpu.number}", older)
+        else:
+            yield Finding("ok", f"GPU {gpu.number}", text)
 
 
 def cache_folder() -> Finding:

@@ -6,7 +6,9 @@ import argparse
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from noeira.codegen.c import CTarget
 from noeira.commands.network import add_model, stages_from
 from noeira.commands.usage import UsageError
 from noeira.errors import NoeiraError
@@ -15,9 +17,14 @@ from noeira.report.drawing import dot, mermaid
 from noeira.report.stages import Stages
 from noeira.report.structure import dump_value, plan_value
 from noeira.runtime.dump import write
-from noeira.runtime.unit import choose_toolchain
+from noeira.runtime.toolchain import c_toolchain
 
-STAGES = ("trace", "train", "fused", "plan", "c")
+if TYPE_CHECKING:
+    from noeira.runtime.build import Library
+
+STAGES = ("trace", "train", "fused", "plan", "source", "c", "cu")
+# The stage `source` by the name of its language, and the target that this is for.
+LANGUAGES = {"c": "cpu", "cu": "cuda"}
 FORMATS = ("text", "json", "dot", "mermaid")
 # The passes that end the training part, the last one there is counts.
 TRAINING = ("vjp", "update", "keep_gradients")
@@ -32,14 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=STAGES,
         default="fused",
         help="trace: the network; train: with gradients and optimizer; fused: after the last pass; "
-        "plan: with memory; c: the source (default: fused)",
+        "plan: with memory; source: C or CUDA, also called c or cu (default: fused)",
     )
     stage.add_argument("--after", metavar="PASS", help="the graph after that pass")
     stage.add_argument(
         "--all",
         metavar="DIR",
         type=Path,
-        help="write every stage into a folder, numbered, the source and the library too",
+        help="write every stage into a folder, numbered, the source and what is built of it too",
     )
     parser.add_argument("--format", choices=FORMATS, default="text", help="(default: text)")
 
@@ -52,13 +59,23 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("--all writes texts; --format goes with --stage or --after")
         if args.all.exists() and not args.all.is_dir():
             raise UsageError(f"{args.all} is a file; --all takes a folder")
-        return write_all(stages, args.all, args.isa)
-    if args.after is None and args.stage in ("plan", "c"):
+        return write_all(stages, args.all)
+    if args.after is None and args.stage in ("plan", "source", *LANGUAGES):
+        check_language(args.stage, args.target)
         print(late_stage(stages, args.stage, args.format), end="")
         return 0
     dump = after(stages, args.after) if args.after else graph_stage(stages, args.stage)
     print(formatted(dump, args.format), end="")
     return 0
+
+
+def check_language(stage: str, target: str) -> None:
+    """Raises UsageError for a source in the language of another target."""
+    if LANGUAGES.get(stage, target) != target:
+        raise UsageError(
+            f"--stage {stage} goes with --target {LANGUAGES[stage]}; --stage source is what "
+            f"{target} has"
+        )
 
 
 def graph_stage(stages: Stages, stage: str) -> Dump:
@@ -92,31 +109,57 @@ def formatted(dump: Dump, form: str) -> str:
 
 def late_stage(stages: Stages, stage: str, form: str) -> str:
     """The plan or the source."""
-    if stage == "c":
+    if stage != "plan":
         if form != "text":
-            raise UsageError(f"the stage c is text; --format {form} is for graphs")
+            raise UsageError(f"the stage {stage} is text; --format {form} is for graphs")
         return stages.source.text
     if form == "json":
         return json.dumps(plan_value(stages.plan), indent=1) + "\n"
     return str(stages.plan) if form == "text" else formatted(stages.fused, form)
 
 
-def write_all(stages: Stages, folder: Path, isa: str | None) -> int:
-    """Write `00_trace.nir`, …, `06_plan.plan`, `unit.c` and `unit.so`, and list them."""
+def write_all(stages: Stages, folder: Path) -> int:
+    """Write `00_trace.nir`, …, `06_plan.plan`, the source and what is built of it; list them."""
     texts = {f"{i:02}_{name}.nir": str(dump) for i, (name, dump) in enumerate(stages.dumps)}
     texts[f"{len(texts):02}_plan.plan"] = str(stages.plan)
-    texts["unit.c"] = stages.source.text
+    is_cuda = stages.source.target == "cuda"
+    texts["unit.cu" if is_cuda else "unit.c"] = stages.source.text
     try:
         for name, text in texts.items():
             write(folder / name, text)
             print(folder / name)
-        toolchain = choose_toolchain("cpu")
-        if toolchain is None or isa not in (None, toolchain.target.isa.name):
-            print("no unit.so: there is no compiler here for this source")
-            return 0
-        library = toolchain.build(stages.source)
-        shutil.copyfile(library.path, folder / "unit.so")
+        write_built(folder, "unit.cubin" if is_cuda else "unit.so", built(stages))
     except OSError as error:
         raise NoeiraError(f"{folder} cannot be written: {error.strerror or error}") from None
-    print(folder / "unit.so")
     return 0
+
+
+def write_built(folder: Path, name: str, found: Library | str) -> None:
+    """Copy what was built of a source, or say why there is nothing."""
+    if isinstance(found, str):
+        print(f"no {name}: {found}")
+        return
+    shutil.copyfile(found.path, folder / name)
+    print(folder / name)
+
+
+def built(stages: Stages) -> Library | str:
+    """The library of a source, or the reason why it cannot be built here. Raises CompilerError if
+    its compiler refuses it.
+    """
+    if isinstance(stages.target, CTarget):
+        toolchain = c_toolchain()
+        if toolchain is None or toolchain.target.isa != stages.target.isa:
+            return "there is no compiler here for this source"
+        return toolchain.build(stages.source)
+    from noeira.codegen.cuda import CudaTarget
+    from noeira.report.resources import built_for_gpu, has_machine_code
+    from noeira.runtime.cuda_compiler import find_cuda_compiler
+
+    assert isinstance(stages.target, CudaTarget)
+    if find_cuda_compiler() is None:
+        return "there is no CUDA compiler here; pip install nvidia-cuda-nvrtc gets one"
+    library = built_for_gpu(stages.source, stages.target)
+    if not has_machine_code(library):
+        return f"the CUDA compiler here makes no machine code for {stages.target.arch.name}"
+    return library

@@ -6,13 +6,14 @@ Damage is reported in one line: the file, the line in it, and what was expected 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from noeira.commands.check import check_plan
+from noeira.codegen.kernels import function_names
+from noeira.commands.plan_check import check_plan
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import VERSION as PLAN_VERSION
@@ -27,6 +28,8 @@ T = TypeVar("T")
 PLANS_SYMBOL = "noeira_plans"
 # The definition of the plans in a unit, and one of its lines.
 PLANS = re.compile(rf"const char {PLANS_SYMBOL}\[\] =\n((?:\s*\"(?:[^\"\\\n]|\\.)*\"\s*)+);")
+# A launch as a unit of CUDA lists it.
+LAUNCH = re.compile(r"^//   (\w+)<<<", flags=re.MULTILINE)
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ESCAPES = {"n": "\n"}
 # The offending line is shown up to here.
@@ -123,6 +126,30 @@ def plans_in_source(path: str, text: str) -> list[Plan]:
     lines = (match[1] for match in STRING.finditer(found[1]))
     unescaped = (re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), line) for line in lines)
     return plans_in_text(f"{path}: {PLANS_SYMBOL}", "".join(unescaped))
+
+
+def symbols_in_source(path: str, text: str, plans: Sequence[Plan]) -> tuple[tuple[str, ...], ...]:
+    """The kernel of every call of every plan, from the launches that a unit of CUDA lists.
+
+    Raises ParseError if they are not those of the plans.
+    """
+    found = list[tuple[str, ...]]()
+    for plan in plans:
+        head = f"// {plan.name}: kernel<<<"
+        start = text.find(head)
+        listed = LAUNCH.findall(text[start:].split("\n\n", 1)[0]) if start >= 0 else []
+        names = iter(listed)
+        symbols = list[str]()
+        for call in plan.calls:
+            stages = call.choice.stages
+            own = [next(names, "") for _ in stages]
+            ending = f"_{stages[0].name}" if len(stages) > 1 else ""
+            symbols.append(own[0].removesuffix(ending))
+            if [*function_names(call, symbols[-1])] != own:
+                last = len(text[: max(start, 0)].splitlines()) + 1
+                raise ParseError(f"{path}, line {last}: expected the launches of {plan.name}")
+        found.append(tuple(symbols))
+    return tuple(found)
 
 
 def plans_in_text(path: str, text: str) -> list[Plan]:

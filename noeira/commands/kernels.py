@@ -1,12 +1,13 @@
-"""`noeira kernels`: the distinct kernels of a step, and of one of them its C or its assembly."""
+"""`noeira kernels`: the distinct kernels of a step, what they take of a GPU, and of one of them its
+text or what the compiler made of it.
+"""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from noeira.codegen.kernels import function_names
-from noeira.codegen.render import comment
+from noeira.codegen.sharing import comment
 from noeira.commands.network import add_model, stages_from
 from noeira.commands.usage import UsageError
 from noeira.errors import NoeiraError
@@ -17,38 +18,85 @@ from noeira.report.stages import Stages
 from noeira.report.table import plural, table
 
 if TYPE_CHECKING:
-    from noeira.codegen.render import Shared
+    from noeira.codegen.sharing import Shared
 
 HEAD = ("kernel", "serves", "FLOPs", "bytes", "stages and choices")
+# The languages that the forms of a kernel are for.
+FORMS = {"asm": "c", "ptx": "cuda", "sass": "cuda", "resources": "cuda"}
+# What of another target there is in place of a form that it has not.
+INSTEAD = {
+    "c": "is for --target cuda: C has --asm",
+    "cuda": "is for --target cpu: CUDA has --ptx, --sass and --resources",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The network, and the kernel to show."""
+    """The network, the kernel to show, and in what form."""
     add_model(parser)
     parser.add_argument(
         "name", metavar="NAME", nargs="?", help="print this kernel; a part of its name will do"
     )
-    parser.add_argument("--asm", action="store_true", help="the kernel's assembly, not its C")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--asm", action="store_true", help="the kernel's assembly, not its C")
+    form.add_argument("--ptx", action="store_true", help="its PTX, not its CUDA")
+    form.add_argument("--sass", action="store_true", help="its machine instructions on the GPU")
+    form.add_argument(
+        "--resources",
+        action="store_true",
+        help="registers, shared memory, spills and occupancy, of all kernels or of NAME",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the list, or one kernel."""
-    if args.asm and args.name is None:
-        raise UsageError("--asm shows one kernel: give its NAME too")
+    form = next((name for name in FORMS if vars(args)[name]), "")
+    check_form(form, args)
     stages = stages_from(args)
-    if args.name is None:
+    if form == "resources":
+        print(resources(stages, args.name))
+    elif args.name is None:
         print(listing(stages))
-        return 0
-    kernel = by_name(stages.kernels, args.name)
-    if args.asm:
+    else:
+        kernel = by_name(stages.kernels, args.name)
+        print(in_form(form, stages, kernel), end="")
+    return 0
+
+
+def check_form(form: str, args: argparse.Namespace) -> None:
+    """Raises UsageError for a form of another target, or of one kernel without its name."""
+    language = {"cpu": "c"}.get(args.target, "cuda")
+    if form and FORMS[form] != language:
+        raise UsageError(f"--{form} {INSTEAD[language]}")
+    if form and form != "resources" and args.name is None:
+        raise UsageError(f"--{form} shows one kernel: give its NAME too")
+
+
+def in_form(form: str, stages: Stages, kernel: Shared) -> str:
+    """One kernel: its text, or what the compiler made of it. Raises CompilerError."""
+    if form == "asm":
+        from noeira.codegen.c import CTarget
         from noeira.commands.assembly import assembly
 
-        names = function_names(kernel.calls[0][1], kernel.symbol)
-        print(assembly(stages.source, names, stages.target.isa), end="")
-        return 0
-    print("\n".join(f"// {line}".rstrip() for line in comment(kernel)))
-    print(kernel.text, end="")
-    return 0
+        assert isinstance(stages.target, CTarget)
+        return assembly(stages.source, kernel.functions, stages.target.isa)
+    if form:
+        from noeira.commands.machine_code import machine_code, ptx
+
+        return (ptx if form == "ptx" else machine_code)(stages, kernel.functions)
+    head = "".join(f"// {line}".rstrip() + "\n" for line in comment(kernel))
+    return head + kernel.text
+
+
+def resources(stages: Stages, name: str | None) -> str:
+    """What the kernels, or one of them, take of the GPU. Raises CompilerError."""
+    from noeira.codegen.cuda import CudaTarget
+    from noeira.report.resources import built_for_gpu, resource_lines, uses_of
+
+    kernels = stages.kernels if name is None else [by_name(stages.kernels, name)]
+    assert isinstance(stages.target, CudaTarget)
+    library = built_for_gpu(stages.source, stages.target)
+    lines = resource_lines(uses_of(kernels, library, stages.target.arch))
+    return "\n".join([heading(stages, len(kernels)), "", *lines])
 
 
 def listing(stages: Stages) -> str:
@@ -66,11 +114,16 @@ def listing(stages: Stages) -> str:
                 " ".join(map(str, calls[0].choice.stages)) + source(calls[0].node, stages),
             )
         )
-    launches = plural(len(stages.plan.calls), "launch", "launches")
-    head = (
-        f"@{stages.plan.name} for {stages.target.name}: {plural(len(rows), 'kernel')}, {launches}"
-    )
+    head = heading(stages, len(rows))
     return "\n".join([head, "", *table(HEAD, rows, right=(2, 3))])
+
+
+def heading(stages: Stages, count: int) -> str:
+    """The line above a table of so many kernels."""
+    known = plural(count, "kernel")
+    if count == len(stages.kernels):
+        known += f", {plural(len(stages.plan.calls), 'launch', 'launches')}"
+    return f"@{stages.plan.name} for {stages.target.name}: {known}"
 
 
 def source(node: Node, stages: Stages) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from noeira.codegen.arch import ARCHS, DEFAULT_ARCH
 from noeira.codegen.target import ISAS
 from noeira.commands.usage import UsageError, in_any_case, named, positive, reading, sample_shapes
 from noeira.errors import CompositionError, NoeiraError
@@ -37,7 +38,7 @@ from noeira.nn.core.init import initializer
 from noeira.report.stages import Stages, stages_of
 
 # Endings of dumped stages, which `noeira run` takes.
-DUMPED = (".nir", ".plan", ".c", ".so")
+DUMPED = (".nir", ".plan", ".c", ".so", ".cu", ".cubin")
 LOSSES = {kind.__name__: kind for kind in (CrossEntropy, SoftCrossEntropy, MSE)}
 OPTIMIZERS = {"adam": Adam, "adamw": AdamW, "sgd": SGD}
 INITIALIZERS = {
@@ -46,13 +47,15 @@ INITIALIZERS = {
 }
 
 
-def add_model(parser: argparse.ArgumentParser, choices: bool = True) -> None:
-    """The network, and the options that decide its step; with --choices unless told otherwise."""
+def add_model(parser: argparse.ArgumentParser, choices: bool = True, target: bool = True) -> None:
+    """The network, and the options that decide its step; with --choices and --target unless told
+    otherwise.
+    """
     parser.add_argument("model", metavar="MODEL", help="path.py:Name or package.module:Name")
-    add_options(parser, choices)
+    add_options(parser, choices, target)
 
 
-def add_options(parser: argparse.ArgumentParser, choices: bool = True) -> None:
+def add_options(parser: argparse.ArgumentParser, choices: bool = True, target: bool = True) -> None:
     """The options that decide a network's step."""
     add = parser.add_argument_group("the training step").add_argument
     add(
@@ -105,6 +108,19 @@ def add_options(parser: argparse.ArgumentParser, choices: bool = True) -> None:
         choices=tuple(ISAS),
         help="vector unit that C is for (default: this machine's)",
     )
+    if target:
+        add(
+            "--target",
+            choices=("cpu", "cuda"),
+            default="cpu",
+            help="what the kernels are written for (default: cpu)",
+        )
+        add(
+            "--arch",
+            type=str.lower,
+            choices=tuple(ARCHS),
+            help=f"GPU that CUDA is for (default: {DEFAULT_ARCH})",
+        )
     if choices:
         add(
             "--choices",
@@ -152,7 +168,9 @@ def stages_from(args: argparse.Namespace) -> Stages:
         input=args.input,
         init=args.init,
         dtype=args.dtype,
+        target=vars(args).get("target") or "cpu",
         isa=args.isa,
+        arch=vars(args).get("arch"),
         entry=args.entry,
         choices=vars(args).get("choices", NO_CHOICES),
     )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from noeira.codegen.c import CTarget
 from noeira.codegen.choices import chosen_table
-from noeira.codegen.render import render, shared_kernels
+from noeira.codegen.render_c import render_c
+from noeira.codegen.sharing import shared_kernels
 from noeira.commands.files import read_dump, read_plan
 from noeira.commands.network import add_options, stages_from
-from noeira.commands.run import ALSO_RUNS
-from noeira.commands.run import target_of as target_of_plan
+from noeira.commands.run import ALSO_RUNS, target_of
 from noeira.commands.usage import UsageError, positive, reading
 from noeira.commands.values import bind_inputs, bind_states
 from noeira.compiler import lower
@@ -20,14 +20,14 @@ from noeira.errors import NoeiraError
 from noeira.ir.plan import Plan
 from noeira.report.explain import explained, symbols
 from noeira.report.profile import SORTS, profile_of
-from noeira.report.stages import target_of
+from noeira.report.stages import c_target
 from noeira.runtime.build import load
 from noeira.runtime.c_compiler import require_compiler
 from noeira.runtime.cache import open_cache
 from noeira.runtime.entry_point import thread_count
 from noeira.runtime.limits import measure_limits
 from noeira.runtime.timed_entry import TimedEntry
-from noeira.runtime.unit import Toolchain
+from noeira.runtime.toolchain import CToolchain
 
 SEED = 0
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="path.py:Name or package.module:Name, or a dumped x.nir or x.plan",
     )
-    add_options(parser)
+    add_options(parser, target=False)
     add = parser.add_argument_group("measuring").add_argument
     add(
         "--threads",
@@ -81,10 +81,10 @@ def run(args: argparse.Namespace) -> int:
         require_matplotlib()
     cache = open_cache()
     compiler = require_compiler(cache)
-    toolchain = Toolchain(compiler, cache)
+    toolchain = CToolchain(compiler, cache)
     plan, target = planned(args, toolchain)
     threads = (args.threads or thread_count()) if compiler.has_threads else 1
-    source = render(plan.name.partition(".")[0], [plan], target, timed=True)
+    source = render_c(plan.name.partition(".")[0], [plan], target, timed=True)
     entry = TimedEntry(plan, load(toolchain.build(source)), threads)
     bind_states(entry, SEED, None)
     bind_inputs(entry, SEED, None)
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def planned(args: argparse.Namespace, toolchain: Toolchain) -> tuple[Plan, CTarget]:
+def planned(args: argparse.Namespace, toolchain: CToolchain) -> tuple[Plan, CTarget]:
     """The plan of a network or file, and the target it is for.
 
     Raises NoeiraError if this machine cannot run that.
@@ -112,8 +112,10 @@ def planned(args: argparse.Namespace, toolchain: Toolchain) -> tuple[Plan, CTarg
             made = f"{path} has its choices made"
             raise UsageError(f"{made}; --choices goes with a .nir or a network")
         plan = read_plan(path)
-        return plan, target_of_plan(plan, path, toolchain)
-    target = target_of(args.isa, chosen_table(args.choices))
+        made_for = target_of(plan, path, toolchain)
+        assert isinstance(made_for, CTarget)
+        return plan, made_for
+    target = c_target(args.isa, chosen_table(args.choices))
     own = toolchain.target.isa.name
     if target.isa.name != own and target.isa.name not in ALSO_RUNS.get(own, ()):
         raise NoeiraError(f"this machine is {toolchain.target.name}; it cannot run {target.name}")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from noeira.codegen.c import CTarget
 from noeira.codegen.choices import chosen_table
-from noeira.codegen.render import renumbered
+from noeira.codegen.sharing import renumbered
 from noeira.codegen.source import Source
-from noeira.codegen.target import ISAS
+from noeira.codegen.target import Target
+from noeira.codegen.targets import target_named
 from noeira.commands.files import (
     PLANS_SYMBOL,
     plans_in_source,
@@ -19,18 +20,23 @@ from noeira.commands.files import (
     read_dump,
     read_plan,
     read_text,
+    symbols_in_source,
 )
 from noeira.commands.network import DUMPED, add_options, load_module, stages_from
 from noeira.commands.usage import UsageError, reading
 from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
 from noeira.compiler import lower, render_plans, run_passes
 from noeira.errors import NoeiraError
+from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import TARGETS
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
-from noeira.runtime.unit import Toolchain, choose_toolchain
+from noeira.runtime.launched_entry import LaunchedEntry
+from noeira.runtime.toolchain import Toolchain, choose_toolchain
 
+# The targets that run what was built, the usual one first.
+BUILT = {".c": ("cpu",), ".so": ("cpu",), ".cu": ("cuda-cpu", "cuda"), ".cubin": ("cuda",)}
 # What the vector unit of a machine can run beside its own.
 ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)}
 
@@ -38,7 +44,9 @@ ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file or network, and its values."""
     parser.add_argument(
-        "file", metavar="FILE", help="x.nir, x.plan, x.c, x.so as dumped, or a network path.py:Name"
+        "file",
+        metavar="FILE",
+        help="x.nir, x.plan, x.c, x.so, x.cu or x.cubin as dumped, or a network path.py:Name",
     )
     parser.add_argument(
         "--seed",
@@ -62,10 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         choices=TARGETS,
-        default="cpu",
-        help="cpu, or reference: the graph by NumPy (default: cpu)",
+        help="cpu, cuda, cuda-cpu, or reference: the graph by NumPy (default: cpu; for a .cu "
+        "cuda-cpu, for a .cubin cuda)",
     )
-    add_options(parser)
+    add_options(parser, target=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,21 +97,26 @@ def loaded(args: argparse.Namespace) -> EntryPoint:
     suffix = Path(path).suffix
     if suffix in DUMPED[1:] and args.choices is not None:
         raise UsageError(f"{path} has its choices made; --choices goes with a .nir or a network")
-    if suffix in (".c", ".so") and args.target == "reference":
-        raise UsageError(f"{path} is C; --target reference runs graphs: a .nir, a .plan, a network")
+    if suffix in BUILT and args.target not in (None, *BUILT[suffix]):
+        runs = " or ".join(BUILT[suffix])
+        raise UsageError(
+            f"{path} goes with --target {runs}; others run graphs: a .nir, a .plan, a network"
+        )
     if suffix == ".nir":
-        return from_dump(read_dump(path), args.target, args.choices)
+        return from_dump(read_dump(path), args.target or "cpu", args.choices)
     if suffix == ".plan":
         return from_plan(read_plan(path), path, args.target)
-    if suffix == ".c":
-        return from_source(path, args.entry)
+    if suffix in (".c", ".cu"):
+        return from_source(path, args.entry, args.target or BUILT[suffix][0])
     if suffix == ".so":
         return from_library(path, args.entry)
+    if suffix == ".cubin":
+        return from_cubin(path, args.entry)
     if ":" not in path:
         kinds = ", ".join(DUMPED)
         raise UsageError(f"{path}: expected a file {kinds}, or a network such as net.py:MLP")
     args.model = path
-    return from_dump(stages_from(args).traced, args.target, args.choices)
+    return from_dump(stages_from(args).traced, args.target or "cpu", args.choices)
 
 
 def from_dump(dump: Dump, target: str, choices: str | None) -> EntryPoint:
@@ -114,41 +127,45 @@ def from_dump(dump: Dump, target: str, choices: str | None) -> EntryPoint:
     return compiled(lower(dump, toolchain.target), toolchain.target, toolchain)
 
 
-def from_plan(plan: Plan, path: str, target: str) -> EntryPoint:
-    """A plan as it stands."""
-    toolchain = choose_toolchain(target)
+def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
+    """A plan as it stands, by default on the CPU, whatever language it is for."""
+    own = "cuda-cpu" if plan.target.startswith("cuda") else "cpu"
+    toolchain = choose_toolchain(target or own)
     if toolchain is None:
         return ReferenceEntry(plan.graph)
     return compiled(plan, target_of(plan, path, toolchain), toolchain)
 
 
-def compiled(plan: Plan, target: CTarget, toolchain: Toolchain) -> EntryPoint:
+def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
     """A plan, rendered and built."""
-    from noeira.runtime.build import load
-
     source = render_plans(plan.name.partition(".")[0], [plan], target)
-    return CompiledEntry(plan, load(toolchain.build(source)))
+    return toolchain.entry(plan, toolchain.build(source))
 
 
-def from_source(path: str, entry: str) -> EntryPoint:
-    """A unit of C as it stands."""
-    from noeira.runtime.build import build_library, load
+def from_source(path: str, entry: str, target: str) -> EntryPoint:
+    """A unit of C or CUDA as it stands."""
+    from noeira.runtime.build import build_library
     from noeira.runtime.c_compiler import require_compiler
     from noeira.runtime.cache import open_cache
 
     text = read_text(path)
     plans = plans_in_source(path, text)
     plan = chosen(plans, path, entry)
-    cache = open_cache()
-    compiler = require_compiler(cache)
-    target = target_of(plan, path, Toolchain(compiler, cache))
+    if target == "cpu":
+        require_compiler()
+    toolchain = choose_toolchain(target)
+    assert toolchain is not None
+    builder = toolchain.builder
     first = text.partition("\n")[0]
     name = first.removeprefix("// noeira: ").partition(" for ")[0]
-    if renumbered(text) != renumbered(render_plans(name, plans, target).text):
+    made = render_plans(name, plans, target_of(plan, path, toolchain))
+    if renumbered(text) != renumbered(made.text):
         print(f"running {path} as it stands (edited)")
-        compiler = compiler.lenient()
-    source = Source("c", name, text, "".join(map(str, plans)))
-    return CompiledEntry(plan, load(build_library(source, compiler, cache)))
+        builder = builder.lenient()
+    symbols = symbols_in_source(path, text, plans) if made.target == "cuda" else ()
+    source = Source(made.target, name, text, made.plans, symbols=symbols)
+    library = build_library(source, builder, open_cache())
+    return toolchain.entry(plan, library, plans.index(plan))
 
 
 def from_library(path: str, entry: str) -> EntryPoint:
@@ -165,6 +182,24 @@ def from_library(path: str, entry: str) -> EntryPoint:
         ) from None
     text = ctypes.string_at(start).decode()
     return CompiledEntry(chosen(plans_in_text(path, text), path, entry), library)
+
+
+def from_cubin(path: str, entry: str) -> EntryPoint:
+    """Machine code for a GPU."""
+    from noeira.runtime.cuda_toolchain import cuda_toolchain
+
+    check_whole(path)
+    data = Path(path).read_bytes()
+    start = data.find(PLAN_VERSION.encode())
+    if start < 0:
+        raise NoeiraError(f"{path} has no plans: it is no unit that noeira built")
+    plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
+    plan = chosen(plans, path, entry)
+    toolchain = cuda_toolchain()
+    made = render_plans(plan.name.partition(".")[0], plans, target_of(plan, path, toolchain))
+    with toolchain.device.session():
+        module = toolchain.device.load(Path(path).absolute(), plan.target.split()[-1])
+    return LaunchedEntry(plan, toolchain.device, module, made.symbols[plans.index(plan)])
 
 
 def check_whole(path: str) -> None:
@@ -195,13 +230,16 @@ def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
     return found[entry]
 
 
-def target_of(plan: Plan, path: str, toolchain: Toolchain) -> CTarget:
+def target_of(plan: Plan, path: str, toolchain: Toolchain) -> Target:
     """The target that a plan was made for. Raises NoeiraError if this machine cannot run it."""
-    own = toolchain.target.isa.name
-    isa = plan.target.split()[-1]
-    if isa != own and isa not in ALSO_RUNS.get(own, ()):
+    own, wanted = toolchain.target, target_named(plan.target)
+    if not isinstance(own, CTarget) or not isinstance(wanted, CTarget):
+        fits = own.language == wanted.language
+    else:
+        fits = wanted.isa == own.isa or wanted.isa.name in ALSO_RUNS.get(own.isa.name, ())
+    if not fits:
         raise NoeiraError(
-            f"{path} is for {plan.target}, this machine is {toolchain.target.name}: "
+            f"{path} is for {plan.target}, this machine is {own.name}: "
             f"run the .nir that it was made from"
         )
-    return CTarget(ISAS[isa])
+    return wanted

@@ -11,7 +11,7 @@ from noeira.report.suggest import report, suggestions
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, and the form of the answer."""
-    add_model(parser)
+    add_model(parser, target=False)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

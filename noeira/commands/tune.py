@@ -25,13 +25,13 @@ from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
 from noeira.job import entry_name
 from noeira.nn.training.progress import Interrupts
-from noeira.report.stages import Stages
+from noeira.report.stages import Stages, c_target
 from noeira.report.table import plural
 from noeira.runtime.c_compiler import require_compiler
 from noeira.runtime.cache import open_cache
 from noeira.runtime.disk import replace_file
 from noeira.runtime.entry_point import EntryPoint, processor_count, thread_count
-from noeira.runtime.unit import Toolchain
+from noeira.runtime.toolchain import CToolchain
 from noeira.tuning.search import Outcome, search, until
 from noeira.tuning.trials import Tried, build_trials, problems_of
 
@@ -45,7 +45,7 @@ NUMBER_WIDTHS = (9, 9, 6)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, the table, and how long to search."""
-    add_model(parser, choices=False)
+    add_model(parser, choices=False, target=False)
     whole = reading(positive, "a whole number of at least 1")
     add = parser.add_argument_group("the search").add_argument
     add("--out", metavar="FILE", help="table to write, or to add to (default: NAME.choices)")
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     stages = stages_from(args)
     path = Path(args.out or f"{stages.job.net.__name__.lower()}.choices")
     before = read_choices(path) if path.exists() else Choices()
-    toolchain = toolchain_of(stages.target, before)
+    toolchain = toolchain_of(c_target(args.isa), before)
     threads = (args.threads or thread_count()) if toolchain.compiler.has_threads else 1
     tuner = Tuner(toolchain, threads, args.candidates, args.seconds)
     groups = tuner.groups(stages)
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if tuner.stopped else 0
 
 
-def toolchain_of(target: CTarget, choices: Choices) -> Toolchain:
+def toolchain_of(target: CTarget, choices: Choices) -> CToolchain:
     """The compiler for a target that this machine can run, with the table that is added to.
 
     Raises NoeiraError for another target, CompilerError without a compiler.
@@ -106,14 +106,14 @@ def toolchain_of(target: CTarget, choices: Choices) -> Toolchain:
     own, isa = compiler.isa.name, target.isa.name
     if isa != own and isa not in ALSO_RUNS.get(own, ()):
         raise UsageError(f"this machine cannot run {isa}, so nothing can be timed here")
-    return Toolchain(compiler, cache, choices, ISAS[isa])
+    return CToolchain(compiler, cache, choices, ISAS[isa])
 
 
 @dataclass
 class Tuner:
     """A search over the entries of a network, and what it has found so far."""
 
-    toolchain: Toolchain
+    toolchain: CToolchain
     threads: int
     candidates: int
     seconds: int | None

@@ -18,6 +18,8 @@ LEARNING_RATE, CURSOR, BAD = "lr", "cursor", "bad"
 
 # Inputs, and the values that passes look for.
 INPUT, TARGET, ORDER = "x", "target", "order"
+# What the order of an epoch follows from.
+SEED, EPOCH = "seed", "epoch"
 LOSS, OK, GRADS = "loss", "ok", "grads"
 
 # Names that nothing in a network may have.

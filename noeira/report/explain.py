@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from noeira.codegen.c import CTarget
 from noeira.codegen.choices import ChoicesLike
-from noeira.codegen.target import ISAS
+from noeira.codegen.target import Target
+from noeira.codegen.targets import target_named
 from noeira.errors import NoeiraError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
@@ -22,14 +22,16 @@ from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.memory import make_plan
+from noeira.report.resources import LAUNCH_HEAD, StageUse, compiled_uses, launch_cells
 from noeira.report.runs import Run, by_path, fusible_runs, run_of
-from noeira.report.stages import Stages, stages_of, target_of
+from noeira.report.stages import Stages, c_target, stages_of
 from noeira.report.structure import origin_value
 from noeira.report.table import bytes_text, plural, table
 from noeira.runtime.program import Program
 
 if TYPE_CHECKING:
-    from noeira.codegen.render import Shared
+    from noeira.codegen.sharing import Shared
+    from noeira.codegen.source import Source
 
 HEAD = ("#", "kernel", "op", "path", "why", "FLOPs", "bytes", "FLOPs/byte")
 NUMBERS = (0, 5, 6, 7)
@@ -45,7 +47,8 @@ class Launch:
 
     ops: the plain operations it does; stages: its functions, in order; hint: what to write so that
     it and its neighbours become fewer; chosen_by: what decided how it is cut, `rule` or the name of
-    a table of choices, "" where nothing is to be chosen.
+    a table of choices, "" where nothing is to be chosen; uses: what its stages take of a GPU, where
+    a CUDA compiler said so.
     """
 
     number: int
@@ -59,6 +62,7 @@ class Launch:
     stages: tuple[str, ...]
     chosen_by: str = ""
     hint: str = ""
+    uses: tuple[StageUse, ...] = ()
 
     @property
     def fused(self) -> bool:
@@ -91,6 +95,7 @@ class Launch:
             "stages": list(self.stages),
             "chosen_by": self.chosen_by,
             "hint": self.hint,
+            "resources": [use.to_json() for use in self.uses],
         }
 
 
@@ -99,7 +104,7 @@ class Explanation:
     """The launches of one entry, in order; its text is a table.
 
     name: of the graph; arena_bytes: memory for what is not an input, a state or an output; choices:
-    the table that it was made with.
+    the table that it was made with; note: what is missing here, and how to get it.
     """
 
     name: str
@@ -107,6 +112,7 @@ class Explanation:
     launches: tuple[Launch, ...]
     arena_bytes: int
     choices: Choices = NO_CHOICES
+    note: str = ""
 
     @property
     def flops(self) -> int:
@@ -127,6 +133,7 @@ class Explanation:
             "flops": self.flops,
             "bytes": self.bytes,
             "arena_bytes": self.arena_bytes,
+            "note": self.note,
         }
 
     def json(self) -> str:
@@ -137,8 +144,13 @@ class Explanation:
         kernels = len({launch.kernel for launch in self.launches})
         intensity = self.flops / self.bytes if self.bytes else 0.0
         costs = (f"{self.flops:,}", f"{self.bytes:,}", f"{intensity:.2f}")
-        rows = [*map(row, self.launches), ("", "", "", "", "in all", *costs)]
-        head, *lines, total = table(HEAD, rows, NUMBERS)
+        more = LAUNCH_HEAD if any(launch.uses for launch in self.launches) else ()
+        rows = [
+            row(launch) + (launch_cells(launch.uses) if more else ()) for launch in self.launches
+        ]
+        rows.append(("", "", "", "", "in all", *costs, *("" for _ in more)))
+        numbers = (*NUMBERS, *range(len(HEAD), len(HEAD) + len(more)))
+        head, *lines, total = table((*HEAD, *more), rows, numbers)
         shown = list[str]()
         for launch, line in zip(self.launches, lines, strict=True):
             shown.append(line)
@@ -155,6 +167,7 @@ class Explanation:
                 "",
                 f"arena: {bytes_text(self.arena_bytes)}",
                 *self.choices_lines(),
+                *([self.note] if self.note else []),
             ]
         )
 
@@ -195,7 +208,9 @@ def explain(
     input: Shape | tuple[Shape, ...] | None = None,
     init: Initializer | type[Initializer] = Kaiming,
     dtype: str = "f32",
+    target: str = "cpu",
     isa: str | None = None,
+    arch: str | None = None,
     entry: str = "",
     choices: ChoicesLike = None,
 ) -> Explanation:
@@ -203,8 +218,9 @@ def explain(
 
     net: a network type, with the options of `compile` (loss None: the forward pass alone), or a
     compiled program, whose own options then hold. entry: `step`, `gradients` or `forward`; by
-    default the last of these that there is. Nothing is allocated or built.
-    Raises CompositionError, ShapeError or FusionError.
+    default the last of these that there is. Nothing is allocated; a unit of CUDA is compiled, where
+    there is a compiler, for what its kernels take of a GPU.
+    Raises CompositionError, ShapeError, FusionError, or CompilerError if a kernel does not compile.
     """
     if isinstance(net, Program):
         return explain_program(net, entry)
@@ -217,7 +233,9 @@ def explain(
             input=input,
             init=init,
             dtype=dtype,
+            target=target,
             isa=isa,
+            arch=arch,
             entry=entry,
             choices=choices,
         )
@@ -227,7 +245,8 @@ def explain(
 def explain_stages(stages: Stages) -> Explanation:
     """The launches of a network's entry."""
     runs = fusible_runs(stages.job.net)
-    return explained(stages.plan, symbols(stages.kernels), runs, stages.target)
+    found = explained(stages.plan, symbols(stages.kernels), runs, stages.target)
+    return with_uses(found, stages.kernels, stages.target, lambda: stages.source)
 
 
 def explain_program(program: Program, entry: str) -> Explanation:
@@ -235,7 +254,8 @@ def explain_program(program: Program, entry: str) -> Explanation:
 
     Raises NoeiraError if there is no such entry.
     """
-    from noeira.codegen.render import shared_kernels
+    from noeira.codegen.sharing import shared_kernels
+    from noeira.compiler import render_plans
 
     program.prepare()
     name = entry or next(n for n in ("step", "gradients", "forward") if n in program.entries)
@@ -244,16 +264,32 @@ def explain_program(program: Program, entry: str) -> Explanation:
         raise NoeiraError(f"{program.name} has no entry {name!r}; it has {known}")
     unit = next(unit for unit in program.units if name in unit.entries)
     found = {key: planned(getattr(e, "plan", e.graph)) for key, e in unit.entries.items()}
-    target = CTarget(ISAS[found[name].target.split()[-1]], program.choices)
-    kernels = shared_kernels(list(found.values()), target)
-    return explained(found[name], symbols(kernels), fusible_runs(type(program.module)), target)
+    target = target_named(found[name].target, program.choices)
+    plans = list(found.values())
+    # A unit's kernels have the names that they have in the units before it.
+    earlier = [plan for one in program.units[: program.units.index(unit)] for plan in one.plans]
+    kernels = shared_kernels(plans, target, earlier)
+    runs = fusible_runs(type(program.module))
+    explanation = explained(found[name], symbols(kernels), runs, target)
+    return with_uses(
+        explanation, kernels, target, lambda: render_plans(program.name, plans, target, earlier)
+    )
+
+
+def with_uses(
+    found: Explanation, kernels: Sequence[Shared], target: Target, source: Callable[[], Source]
+) -> Explanation:
+    """With what kernels of CUDA take of a GPU, or a note where there is no compiler to say that."""
+    uses, note = compiled_uses(kernels, target, source)
+    launches = tuple(replace(one, uses=uses.get(one.kernel, ())) for one in found.launches)
+    return replace(found, launches=launches, note=note)
 
 
 def planned(found: Plan | ComputeGraph) -> Plan:
     """The plan itself; a graph that the reference runs, as C would run it here."""
     if isinstance(found, Plan):
         return found
-    target = target_of(None)
+    target = c_target()
     return make_plan(found, target.choose, target.name)
 
 
@@ -263,7 +299,7 @@ def symbols(kernels: Sequence[Shared]) -> dict[int, str]:
 
 
 def explained(
-    plan: Plan, names: Mapping[int, str], runs: Sequence[Run], target: CTarget
+    plan: Plan, names: Mapping[int, str], runs: Sequence[Run], target: Target
 ) -> Explanation:
     """The launches of a plan made for a target, with hints where launches could be fewer."""
     launches = [
@@ -281,7 +317,7 @@ def explained(
     return Explanation(plan.name, plan.target, tuple(launches), plan.arena, target.choices)
 
 
-def chosen_by(node: Node, target: CTarget) -> str:
+def chosen_by(node: Node, target: Target) -> str:
     """What decided the stages of a node: `rule`, the name of a table, "" if nothing had to."""
     if target.problem(node) is None:
         return ""

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from noeira.codegen.arch import DEFAULT_ARCH
+from noeira.codegen.arch import arch as arch_named
 from noeira.codegen.c import CTarget
 from noeira.codegen.choices import ChoicesLike, chosen_table
-from noeira.codegen.target import ISAS, PLAIN
+from noeira.codegen.target import ISAS, PLAIN, Target
 from noeira.compiler import render_plans
 from noeira.errors import DeviceError, NoeiraError
 from noeira.ir.choices import NO_CHOICES, Choices
@@ -24,7 +26,8 @@ from noeira.passes.memory import make_plan
 from noeira.passes.pipeline import resume
 
 if TYPE_CHECKING:
-    from noeira.codegen.render import Shared
+    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.sharing import Shared
     from noeira.codegen.source import Source
 
 
@@ -36,7 +39,7 @@ class Stages:
     """
 
     job: Job
-    target: CTarget
+    target: Target
     entry: str = ""
 
     @cached_property
@@ -71,7 +74,7 @@ class Stages:
     @cached_property
     def kernels(self) -> list[Shared]:
         """The distinct kernels, in order of first use."""
-        from noeira.codegen.render import shared_kernels
+        from noeira.codegen.sharing import shared_kernels
 
         return shared_kernels([self.plan], self.target)
 
@@ -90,30 +93,53 @@ def stages_of(
     input: Shape | tuple[Shape, ...] | None = None,
     init: Initializer | type[Initializer] = Kaiming,
     dtype: str = "f32",
+    target: str = "cpu",
     isa: str | None = None,
+    arch: str | None = None,
     entry: str = "",
     choices: ChoicesLike = None,
 ) -> Stages:
     """The stages of a network under the options of `compile`.
 
-    loss None: there is only `forward`, and `optimizer` does not matter. isa: the vector unit that C
-    is written for, by default this machine's. choices: a table of tuned choices or its file, by
+    loss None: there is only `forward`, and `optimizer` does not matter. target: `cpu`, `cuda` or
+    `cuda-cpu`. isa: the vector unit that C is written for, by default this machine's; arch: the GPU
+    that CUDA is written for, by default sm_80. choices: a table of tuned choices or its file, by
     default that of NOEIRA_CHOICES. Raises CompositionError, ShapeError, FusionError, or
-    DeviceError for a vector unit that there is not.
+    DeviceError for a target, vector unit or GPU that there is not.
     """
     kind: Any = type(net) if isinstance(net, Module) else net
     check_type(kind)
     optimizer = optimizer if loss is not None else None
-    check_options(batch, "cpu", loss, optimizer)
+    check_options(batch, target, loss, optimizer)
     job = make_job(kind, loss, optimizer, batch, input, init, dtype, ())
-    return Stages(job, target_of(isa, chosen_table(choices)), entry)
+    return Stages(job, target_of(target, isa, arch, chosen_table(choices)), entry)
 
 
-def target_of(isa: str | None, choices: Choices = NO_CHOICES) -> CTarget:
-    """C for a kind of vector unit, by default the one that this machine's compiler builds for, with
-    a table of choices.
+def target_of(
+    target: str = "cpu",
+    isa: str | None = None,
+    arch: str | None = None,
+    choices: Choices = NO_CHOICES,
+) -> CTarget | CudaTarget:
+    """What code is written for: `cpu`, C for a kind of vector unit with a table of choices, or
+    `cuda`, for a kind of GPU.
 
-    Raises DeviceError for a kind that there is not.
+    Raises DeviceError for a kind that there is not, or one that does not go with the target.
+    """
+    if target in ("cuda", "cuda-cpu"):
+        from noeira.codegen.cuda import CudaTarget
+
+        if isa is not None:
+            raise DeviceError(f"isa={isa} is for target cpu; {target} has arch=sm_80, …")
+        return CudaTarget(arch_named(arch or DEFAULT_ARCH))
+    if arch is not None:
+        raise DeviceError(f"arch={arch} is for target cuda; {target} has isa=avx2, …")
+    return c_target(isa, choices)
+
+
+def c_target(isa: str | None = None, choices: Choices = NO_CHOICES) -> CTarget:
+    """C for a kind of vector unit, by default this machine's. Raises DeviceError for one that there
+    is not.
     """
     if isa is not None:
         if isa not in ISAS:

@@ -1,10 +1,10 @@
-"""Source to shared library: compiled once, kept in the cache, loaded for good."""
+"""Source to binary: compiled once, kept in the cache; shared libraries are loaded for good."""
 
 from __future__ import annotations
 
-import errno
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,24 +14,18 @@ from noeira.codegen.source import Source
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import OPS
 from noeira.ir.plan import Plan, parse_plans
-from noeira.runtime.c_compiler import Compiler
 from noeira.runtime.cache import Cache
 from noeira.runtime.cache_entry import Entry, digest_of
 from noeira.runtime.disk import log, remove_tree
 from noeira.runtime.fork import Lock
 from noeira.runtime.plan_file import read_plans, write_plans
-from noeira.runtime.process import first_lines, run
+from noeira.runtime.unit_builder import COMMAND, UnitBuilder, command_text
 
 if TYPE_CHECKING:
     from ctypes import CDLL
 
-BUILD_SECONDS = 600
-MESSAGE_LINES = 40
-SOURCE, LIBRARY, PLANS, COMMAND, META = "unit.c", "unit.so", "unit.plan", "build.txt", "meta.json"
+PLANS, META = "unit.plan", "meta.json"
 PARSED = "unit.plan.pickle"
-APART = (
-    b"# This makes what parts of it made that were compiled at the same time, and then linked.\n"
-)
 
 
 @dataclass(frozen=True)
@@ -46,12 +40,24 @@ class Library:
     key: str
     entry: Entry
     built: bool
+    source_name: str
+    binary_name: str
     edited: Path | None = None
 
     @property
     def path(self) -> Path:
-        """The shared library."""
-        return self.entry.path(LIBRARY)
+        """What is loaded: a shared library, or machine code of a GPU."""
+        return self.entry.path(self.binary_name)
+
+    @property
+    def binary(self) -> bytes:
+        """The content of that."""
+        return self.entry.read(self.binary_name)
+
+    @property
+    def text(self) -> str:
+        """The source."""
+        return self.entry.read(self.source_name).decode()
 
     @property
     def entry_folder(self) -> Path:
@@ -63,6 +69,11 @@ class Library:
         """The text of the plans that the unit serves."""
         return self.entry.read(PLANS).decode()
 
+    @property
+    def symbols(self) -> list[list[str]]:
+        """For each of its plans, the kernel of every call; of CUDA only."""
+        return json.loads(self.entry.read(META))["symbols"]
+
     def parsed_plans(self) -> list[Plan]:
         """The plans that the unit serves."""
         if PARSED in self.entry.files:
@@ -70,36 +81,35 @@ class Library:
         return parse_plans(self.plans)
 
 
-def unit_key(source: Source, compiler: Compiler) -> str:
-    """The cache key of a unit: its whole text, what compiles it and how, and the instruction set it
-    was written for.
+def unit_key(source: Source, builder: UnitBuilder) -> str:
+    """The cache key of a unit: its whole text, what compiles it and how, and what processor it was
+    written for.
     """
-    return digest_of(
-        "unit", source.digest, repr(compiler.flags), compiler.identity, compiler.isa.name
-    )
+    return digest_of("unit", source.digest, *builder.key_parts)
 
 
 def build_library(
-    source: Source, compiler: Compiler, cache: Cache, earlier: Entry | None = None
+    source: Source, builder: UnitBuilder, cache: Cache, earlier: Entry | None = None
 ) -> Library:
-    """The shared library of a unit, from the cache or built now; one process builds it, others wait
-    for that. What another unit of the program, `earlier`, has of its kernels is not compiled again.
+    """The binary of a unit, from the cache or built now; one process builds it, others wait for
+    that. What another unit of the program, `earlier`, has of its kernels need not be compiled
+    again.
 
     With NOEIRA_EDITED=1 a source that a person edited in the cache is built and used in place of
     the generated one; without, the generated one is put back and the edit kept beside it. Raises
     CompilerError with the compiler's message.
     """
-    key = unit_key(source, compiler)
-    entry, built = _get_or_build(key, source, compiler, cache, earlier)
+    key = unit_key(source, builder)
+    entry, built = _get_or_build(key, Job(source, builder, earlier), cache)
     if config.EDITED.read():
         edit = _read_edit(entry)
         if edit is not None and not source.text.startswith(edit[1]):
-            return _build_edited(key, *edit, source, compiler, cache)
-    return Library(key, cache.restore(entry, source.text.encode()), built)
+            return _build_edited(key, *edit, source, builder, cache)
+    return _library(key, cache.restore(entry, source.text.encode()), built, builder)
 
 
-def open_library(key: str, compiler: Compiler, cache: Cache) -> Library | None:
-    """The library of a unit known by its key alone, as a warm start has it; None if it has to be
+def open_library(key: str, builder: UnitBuilder, cache: Cache) -> Library | None:
+    """The binary of a unit known by its key alone, as a warm start has it; None if it has to be
     rendered again.
 
     That is so when the entry is gone, and when its source was edited but edits are not asked for:
@@ -112,9 +122,18 @@ def open_library(key: str, compiler: Compiler, cache: Cache) -> Library | None:
         edit = _read_edit(entry)
         if edit is not None:
             meta = json.loads(entry.read(META))
-            source = Source(meta["target"], meta["name"], "", entry.read(PLANS).decode())
-            return _build_edited(key, *edit, source, compiler, cache)
-    return None if entry.changed is not None else Library(key, entry, built=False)
+            symbols = tuple(map(tuple, meta["symbols"]))
+            plans = entry.read(PLANS).decode()
+            source = Source(meta["target"], meta["name"], "", plans, symbols=symbols)
+            return _build_edited(key, *edit, source, builder, cache)
+    return None if entry.changed is not None else _library(key, entry, False, builder)
+
+
+def _library(
+    key: str, entry: Entry, built: bool, builder: UnitBuilder, edited: Path | None = None
+) -> Library:
+    """An entry as what a builder made."""
+    return Library(key, entry, built, builder.source_name, builder.binary_name, edited)
 
 
 def load(library: Library) -> CDLL:
@@ -161,26 +180,36 @@ def _load_copy(library: Library, error: OSError) -> CDLL:
     try:
         folder = Path(tempfile.mkdtemp(prefix="noeira-"))
         try:
-            (folder / LIBRARY).write_bytes(library.entry.read(LIBRARY))
-            return ctypes.CDLL(str(folder / LIBRARY))
+            (folder / library.binary_name).write_bytes(library.binary)
+            return ctypes.CDLL(str(folder / library.binary_name))
         finally:
             remove_tree(folder)
     except OSError:
         raise CompilerError(f"the built library {library.path} cannot be loaded: {error}") from None
 
 
-def _get_or_build(
-    key: str, source: Source, compiler: Compiler, cache: Cache, earlier: Entry | None = None
-) -> tuple[Entry, bool]:
+@dataclass(frozen=True)
+class Job:
+    """A unit to build; `edited` is the path of the source if a person edited it."""
+
+    source: Source
+    builder: UnitBuilder
+    earlier: Entry | None = None
+    edited: Path | None = None
+
+
+def _get_or_build(key: str, job: Job, cache: Cache) -> tuple[Entry, bool]:
     """The entry of a unit, and whether it was built now."""
     entry = cache.get(key)
     if entry is not None:
         return entry, False
+    # Not under the lock: what units share has one of its own, which may be the same.
+    job.builder.prepare()
     with cache.building(key):
         entry = cache.get(key)
         if entry is not None:
             return entry, False
-        return cache.put(key, _compile(key, source, compiler, cache, earlier)), True
+        return cache.put(key, _compile(key, job, cache)), True
 
 
 def _read_edit(entry: Entry) -> tuple[Path, str] | None:
@@ -194,68 +223,49 @@ def _read_edit(entry: Entry) -> tuple[Path, str] | None:
 
 
 def _build_edited(
-    key: str, path: Path, text: str, generated: Source, compiler: Compiler, cache: Cache
+    key: str, path: Path, text: str, generated: Source, builder: UnitBuilder, cache: Cache
 ) -> Library:
-    """The library of a source that a person edited: its own entry, keyed by the edited text."""
+    """The binary of a source that a person edited: its own entry, keyed by the edited text."""
     log("warning", "running the edited source %s", path)
-    source, lenient = replace(generated, text=text, sections=None, parsed=()), compiler.lenient()
-    entry, built = _get_or_build(unit_key(source, lenient), source, lenient, cache)
-    return Library(key, cache.restore(entry, text.encode()), built, path)
+    source, lenient = replace(generated, text=text, sections=None, parsed=()), builder.lenient()
+    job = Job(source, lenient, edited=path)
+    entry, built = _get_or_build(unit_key(source, lenient), job, cache)
+    return _library(key, cache.restore(entry, text.encode()), built, builder, path)
 
 
-def _compile(
-    key: str, source: Source, compiler: Compiler, cache: Cache, earlier: Entry | None
-) -> dict[str, bytes]:
+def _compile(key: str, job: Job, cache: Cache) -> dict[str, bytes]:
     """Run the compiler; gives the files of the entry. Raises CompilerError, the source kept for the
     user to look at.
     """
-    from noeira.runtime.part_build import build_in_parts, entry_files
-
-    command = compiler.build_command(SOURCE, LIBRARY)
-    head = f"# {compiler.version}, {compiler.isa.name}; in this folder:"
+    source, builder = job.source, job.builder
     meta = {
         "name": source.name,
         "target": source.target,
-        "isa": compiler.isa.name,
-        "compiler": compiler.version,
+        **builder.meta,
+        "symbols": source.symbols,
     }
     files = {
-        SOURCE: source.text.encode(),
+        builder.source_name: source.text.encode(),
         PLANS: source.plans.encode(),
-        COMMAND: f"{head}\n{shlex.join(command)}\n".encode(),
+        COMMAND: command_text(builder).encode(),
         META: json.dumps(meta, indent=1).encode(),
     }
     if source.parsed and not any(op.foreign for op in OPS.values()):
         files[PARSED] = write_plans(source.parsed)
-
-    def in_folder(folder: Path) -> dict[str, bytes]:
-        (folder / SOURCE).write_bytes(files[SOURCE])
-        objects = build_in_parts(source, compiler, folder, LIBRARY, earlier, BUILD_SECONDS)
-        if objects is None:
-            build_whole(command, folder)
-            return {LIBRARY: (folder / LIBRARY).read_bytes()}
-        made = {COMMAND: files[COMMAND] + APART, **entry_files(objects)}
-        return {LIBRARY: (folder / LIBRARY).read_bytes(), **made}
-
     try:
-        return {**files, **cache.work(in_folder)}
+        return {**files, **cache.work(lambda folder: builder.make(source, folder, job.earlier))}
     except CompilerError as error:
-        try:
-            place = str(
-                cache.keep_failed(key, {**files, "message.txt": str(error).encode()}) / SOURCE
-            )
-        except NoeiraError as refusal:
-            place = f"nowhere ({refusal})"
+        files["message.txt"] = str(error).encode()
+        place = str(job.edited or _kept(key, builder.source_name, files, cache))
         raise CompilerError(
-            f"the C compiler failed on the unit of {source.name}.\n{error}\n\n"
-            f"  command: {shlex.join(command)}\n  source:  {place}"
+            f"the {builder.language} compiler failed on the unit of {source.name}.\n{error}\n\n"
+            f"  command: {shlex.join(builder.command)}\n  source:  {place}"
         ) from None
 
 
-def build_whole(command: tuple[str, ...], folder: Path) -> None:
-    """Make the library in one run of the compiler. Raises CompilerError with its message."""
-    status, message = run(command, folder, BUILD_SECONDS)
-    if "No space left on device" in message:
-        raise OSError(errno.ENOSPC, "No space left on device")
-    if status != 0 or not (folder / LIBRARY).is_file():
-        raise CompilerError(first_lines(message, MESSAGE_LINES) or f"it ended with status {status}")
+def _kept(key: str, source_name: str, files: Mapping[str, bytes], cache: Cache) -> str:
+    """Where the source of a failed build was put."""
+    try:
+        return str(cache.keep_failed(key, files) / source_name)
+    except NoeiraError as refusal:
+        return f"nowhere ({refusal})"

@@ -25,7 +25,7 @@ def not_finite(program: Program, entry: EntryPoint) -> NotFiniteError:
     """The error for a step whose loss was not finite: names the first parameter, input or node that
     is not.
     """
-    step = int(program.store.arrays[STEP])
+    step = int(program.store.current(STEP))
     head = f"the loss of step {step + 1} is not finite"
     tail = "parameters, moments and counters are as they were before it"
     for name in program.params:
@@ -64,11 +64,6 @@ def first_bad_node(entry: EntryPoint) -> Node | None:
             bad.append(node)
             raise Found
 
-    given = {
-        root.split(" ", 1)[1]: array
-        for root, array in entry.arrays.items()
-        if not root.startswith("output ")
-    }
     with contextlib.suppress(Found):
-        interpret(entry.graph, given, watch)
+        interpret(entry.graph, entry.given(), watch)
     return bad[0] if bad else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Dumper:
     """Writes `folder/<graph>/00_trace.nir`, `01_vjp.nir`, …, `<graph>.plan`, and
-    `folder/<program>.c`.
+    `folder/<program>.c` or `.cu`.
     """
 
     folder: Path | None
@@ -58,7 +58,9 @@ class Dumper:
     def source(self, source: Source) -> None:
         """Write a unit."""
         if self.folder is not None:
-            write(self.folder / f"{re.sub(r'[^0-9A-Za-z_]', '_', source.name)}.c", source.text)
+            ending = {"c": "c", "cuda": "cu"}[source.target]
+            name = re.sub(r"[^0-9A-Za-z_]", "_", source.name)
+            write(self.folder / f"{name}.{ending}", source.text)
 
 
 def write(path: Path, text: str) -> None:

@@ -29,6 +29,8 @@ from noeira.runtime.store import aligned_zeros
 if TYPE_CHECKING:
     import numpy as np
 
+    from noeira.runtime.store import Store
+
 
 def thread_count() -> int:
     """Threads of a call: NOEIRA_THREADS, or the processors this process may run on; one
@@ -67,6 +69,24 @@ class EntryPoint:
     def bind(self, root: str, array: np.ndarray) -> None:
         """Let the array be the memory of a root."""
         self.arrays[root] = array
+
+    def bind_state(self, name: str, array: np.ndarray, store: Store | None = None) -> None:
+        """Let the array be a state, which is the store's if there is one."""
+        self.bind(f"{STATE} {name}", array)
+
+    def take_over(self, root: str, other: EntryPoint, other_root: str) -> None:
+        """Let a root be the same memory as a root of another entry, whatever that holds now or
+        later.
+        """
+        self.bind(root, other.arrays[other_root])
+
+    def given(self) -> dict[str, np.ndarray]:
+        """Inputs and states by name, with their newest elements, to be read."""
+        return {
+            root.split(" ", 1)[1]: array
+            for root, array in self.arrays.items()
+            if not root.startswith("output ")
+        }
 
     def takes(self, given: Sequence[Any]) -> bool:
         """Whether these are its inputs, in order, in no need of a message or a conversion."""
@@ -158,14 +178,6 @@ class ReferenceEntry(EntryPoint):
             if bad is not None and bad[()] >= 0:
                 return step + 1
         return steps
-
-    def given(self) -> dict[str, np.ndarray]:
-        """Inputs and states by name."""
-        return {
-            root.split(" ", 1)[1]: a
-            for root, a in self.arrays.items()
-            if not root.startswith("output ")
-        }
 
     def call(self) -> None:
         """One call: the new values of states are written when all are known."""

@@ -244,8 +244,9 @@ def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     from noeira.codegen.prelude import identifiers, prelude
     from noeira.codegen.source import Source
     from noeira.runtime.build import build_library, load
+    from noeira.runtime.c_unit import CBuilder
 
     given = {"isa": isa, "chains": CHAINS[isa.registers], "actions": ACTIONS}
     body = template("limits.c.j2").render(prelude="", **given)
     text = template("limits.c.j2").render(prelude=prelude(isa, identifiers(body)), **given)
-    return load(build_library(Source("c", "limits", text, ""), compiler, cache))
+    return load(build_library(Source("c", "limits", text, ""), CBuilder(compiler), cache))

@@ -60,8 +60,8 @@ class Parameters(Mapping[str, Any]):
 class Program:
     """A compiled network. Calls from several threads wait for each other.
 
-    batch: the rows that `step` and `gradients` take. target: `cpu` or `reference`. choices: the
-    table it is compiled with.
+    batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
+    `reference`. choices: the table it is compiled with.
     """
 
     def __init__(
@@ -109,15 +109,16 @@ class Program:
         """Give an entry the memory of its states."""
         for state in entry.graph.states:
             name, type = state.value.name, state.value.type
-            fresh = name not in self.store.arrays and name not in self.own_states
-            if name in SHARED or name in self.store.arrays:
+            fresh = name not in self.store.memory and name not in self.own_states
+            shared = name in SHARED or name in self.store.memory
+            if shared:
                 array = self.store.array(name, type)
             else:
                 array = self.own_states.setdefault(name, aligned_zeros(type))
             if fresh and len(state.initial) == 1 and not state.members:
                 first = Distribution.parse(state.initial[0])
                 array[...] = fill(first, self.seed, 0, type.shape, "f64")
-            entry.bind(f"state {name}", array)
+            entry.bind_state(name, array, self.store if shared else None)
 
     def entry(self, name: str, advice: str) -> EntryPoint:
         """An entry point by name. Raises NoeiraError that says what is missing."""
@@ -276,6 +277,7 @@ class Program:
         """Let go of the program's memory; the parameters stay with the module instance."""
         self.closed = True
         self.entries, self.resident, self.own_states, self.units = {}, None, {}, []
+        self.store.settle()
         self.build_entries = self.build_resident = self.gone
 
     def gone(self, *sizes: int) -> Unit:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DataError, ShapeError
-from noeira.ir.random import ORDER_STREAM, permutation
-from noeira.ir.states import BAD, CURSOR, LOSS, total
+from noeira.ir.plan import INPUT, OUTPUT
+from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, total
 from noeira.runtime.arguments import checked_samples, inputs_and_target
 
 if TYPE_CHECKING:
@@ -70,25 +70,44 @@ class ResidentData:
         import numpy as np
 
         for name, entry in self.unit.entries.items():
+            if name == ORDER:
+                continue
             arrays = test if name.startswith("evaluate") else train
-            names = [name for name in entry.inputs if name.startswith("data.")]
-            for data, array in zip(names, arrays, strict=True):
-                entry.bind(f"input {data}", array)
+            roots = [f"{INPUT} {name}" for name in entry.inputs if name.startswith("data.")]
+            for root, array in zip(roots, arrays, strict=True):
+                self.give(name, root, array)
             if name.startswith("evaluate"):
-                entry.bind("input order", np.arange(self.test_samples, dtype=np.int32))
+                order = np.arange(self.test_samples, dtype=np.int32)
+                self.give(name, f"{INPUT} {ORDER}", order)
+
+    def give(self, name: str, root: str, array: np.ndarray) -> None:
+        """Give an array to an entry; the entry of the last, smaller batch shares what the one of
+        whole batches was given before.
+        """
+        entries = self.unit.entries
+        whole = entries.get(name.removesuffix(".last"))
+        if whole is None or whole is entries[name]:
+            entries[name].bind(root, array)
+        else:
+            entries[name].take_over(root, whole, root)
 
     def draw_order(self, epoch: int) -> None:
-        """Give the order of an epoch to the training entries."""
+        """Give the order of an epoch to the training entries: it is drawn where they read it."""
         import numpy as np
 
+        entries, root = self.unit.entries, f"{INPUT} {ORDER}"
         if self.shuffle:
-            seed, count = self.program.seed, self.samples
-            order = permutation(seed, ORDER_STREAM, count, tick=epoch).astype(np.int32)
-        else:
-            order = np.arange(self.samples, dtype=np.int32)
-        for name in ("fit", "fit.last"):
-            if name in self.unit.entries:
-                self.unit.entries[name].bind("input order", order)
+            order = entries[ORDER]
+            order.bind_inputs([np.array(self.program.seed), np.array(epoch)])
+            order.run()
+            for name in ("fit", "fit.last"):
+                if name in entries:
+                    entries[name].take_over(root, order, f"{OUTPUT} {ORDER}")
+        elif self.ordered_epoch is None:
+            numbers = np.arange(self.samples, dtype=np.int32)
+            for name in ("fit", "fit.last"):
+                if name in entries:
+                    self.give(name, root, numbers)
         self.ordered_epoch = epoch
 
     def state(self, name: str) -> Any:

@@ -11,6 +11,7 @@ from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
 from noeira.ir.types import Layout, TensorType
 from noeira.runtime.fork import Lock
+from noeira.runtime.mirror import Mirror
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,9 @@ class Store:
 
     One lock: a call that works on the memory holds it, so calls from other threads wait. A copy, or
     what comes out of a pickle, has memory and a lock of its own.
+
+    A device may have newer elements of a large array than the host: `memory` is the host's side,
+    and whoever wants the elements asks for them by `array`, `view` or `arrays`.
     """
 
     def __init__(
@@ -48,19 +52,23 @@ class Store:
     ) -> None:
         self.layout, self.dtype = layout, dtype
         self.lock = Lock()
-        self.arrays: dict[str, np.ndarray] = {}
+        self.memory: dict[str, np.ndarray] = {}
+        self.mirrors: dict[str, Mirror] = {}
         for name, type in (states or {}).items():
             self.array(name, type)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock; the elements as they are between two calls."""
         with self.lock:
-            arrays = {name: array.copy() for name, array in self.arrays.items()}
+            for mirror in self.mirrors.values():
+                mirror.read()
+            arrays = {name: array.copy() for name, array in self.memory.items()}
         return {"layout": self.layout, "dtype": self.dtype, "arrays": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.layout, self.dtype, self.lock = state["layout"], state["dtype"], Lock()
-        self.arrays = {name: aligned_copy(array) for name, array in state["arrays"].items()}
+        self.memory = {name: aligned_copy(array) for name, array in state["arrays"].items()}
+        self.mirrors = {}
 
     def flat_type(self) -> TensorType:
         """The type of parameters, gradients and moments."""
@@ -68,19 +76,45 @@ class Store:
 
     def array(self, name: str, type: TensorType) -> np.ndarray:
         """The array of a state. Raises ShapeError if it is there with another type."""
-        if name not in self.arrays:
-            self.arrays[name] = aligned_zeros(type)
-        found = self.arrays[name]
+        if name not in self.memory:
+            self.memory[name] = aligned_zeros(type)
+        found = self.current(name)
         if found.shape != type.shape or found.dtype != numpy_dtype(type.dtype):
             raise ShapeError(
                 f"state {name} is {found.dtype}{list(found.shape)} in this store, not {type}"
             )
         return found
 
+    def current(self, name: str) -> np.ndarray:
+        """The array of a state with its newest elements, to be read and written."""
+        if name not in self.mirrors:
+            return self.memory[name]
+        with self.lock:
+            return self.mirrors[name].taken()
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays with their newest elements, to be read and written."""
+        if not self.mirrors:
+            return self.memory
+        with self.lock:
+            return {name: self.current(name) for name in self.memory}
+
+    def mirror(self, name: str) -> Mirror:
+        """What knows of the copies that devices have of an array."""
+        if name not in self.mirrors:
+            self.mirrors[name] = Mirror(self.memory[name])
+        return self.mirrors[name]
+
+    def settle(self) -> None:
+        """Free the memory of devices that no entry of a program uses any more."""
+        with self.lock:
+            self.mirrors = {name: m for name, m in self.mirrors.items() if m.settle()}
+
     def view(self, kind: str, name: str) -> np.ndarray:
         """A parameter's `val`, `grd`, `m` or `v`; or, of kind `state`, the state of that name."""
         if kind == "state":
-            return self.arrays[name]
+            return self.current(name)
         flat = self.array(KINDS[kind], self.flat_type())
         member = self.layout.member(name)
         return flat[member.offset : member.end].reshape(member.shape)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.c import CTarget
 from noeira.codegen.interface import io_names
-from noeira.codegen.render import Shared
+from noeira.codegen.sharing import Shared
 from noeira.codegen.trials import (
     KERNELS_SYMBOL,
     STEP_SYMBOL,
@@ -27,7 +27,7 @@ from noeira.passes.memory import make_plan
 from noeira.runtime.build import build_library, load
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.unit import Toolchain
+from noeira.runtime.toolchain import CToolchain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,7 +159,7 @@ def interruptions() -> int:
 def build_trials(
     graph: ComputeGraph,
     tried: Sequence[Tried],
-    toolchain: Toolchain,
+    toolchain: CToolchain,
     bind: Callable[[EntryPoint], None],
     threads: int,
     processors: int,
@@ -184,7 +184,7 @@ def build_trials(
         *(kernels_source(plan.name, unit, target) for unit in units),
     ]
     with ThreadPoolExecutor(processors) as pool:
-        build = pool.map(lambda s: build_library(s, toolchain.compiler, toolchain.cache), sources)
+        build = pool.map(lambda s: build_library(s, toolchain.builder, toolchain.cache), sources)
         libraries = [load(library) for library in build]
     known = dict[int, Any]()
     for unit, library in zip(units, libraries[1:], strict=True):

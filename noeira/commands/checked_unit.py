@@ -1,0 +1,149 @@
+"""The unit that `noeira check` runs: of a network, or of a file as dumped or edited, built in check
+mode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira.codegen.kernels import function_names
+from noeira.codegen.source import Source
+from noeira.commands.files import (
+    plans_in_source,
+    read_dump,
+    read_plan,
+    read_text,
+    symbols_in_source,
+)
+from noeira.compiler import lower, render_plans
+from noeira.errors import CompilerError, NoeiraError
+from noeira.ir.plan import Plan
+from noeira.ir.text import Dump
+from noeira.job import default_metrics, entry_name
+from noeira.runtime.cuda_unit import SOURCE
+
+if TYPE_CHECKING:
+    from noeira.report.stages import Stages
+    from noeira.runtime.build import Library
+    from noeira.runtime.cuda_toolchain import CudaToolchain
+    from noeira.runtime.launched_entry import LaunchedEntry
+
+# Batches of the data set that `fit` and `evaluate` are run on.
+BATCHES = 2
+
+
+@dataclass(frozen=True)
+class CheckedUnit:
+    """Plans, the library with their kernels, the file with its source, and what launches them."""
+
+    plans: tuple[Plan, ...]
+    library: Library
+    path: Path
+    toolchain: CudaToolchain
+
+    @property
+    def entries(self) -> dict[str, int]:
+        """The place of each entry among the plans."""
+        return {plan.name.partition(".")[2]: index for index, plan in enumerate(self.plans)}
+
+    def entry(self, index: int) -> LaunchedEntry:
+        """The entry point of a plan."""
+        return self.toolchain.entry(self.plans[index], self.library, index)
+
+    def launches(self, index: int) -> Iterator[tuple[str, str]]:
+        """The kernel and the stage of every launch of a plan."""
+        plan, symbols = self.plans[index], self.library.symbols[index]
+        for call, symbol in zip(plan.calls, symbols, strict=True):
+            names = function_names(call, symbol)
+            for name, stage in zip(names, call.choice.stages, strict=True):
+                yield name, stage.name
+
+
+def network_unit(stages: Stages, entry: str, toolchain: CudaToolchain) -> CheckedUnit:
+    """Every entry of a network, `fit` and `evaluate` too, or the one that is named. Raises
+    NoeiraError if there is no such entry.
+    """
+    dumps = {entry_name(dump): dump for dump in network_dumps(stages)}
+    if entry and entry not in dumps:
+        raise NoeiraError(f"there is no entry {entry!r} here; there are {', '.join(dumps)}")
+    wanted = [dump for name, dump in dumps.items() if entry in ("", name)]
+    plans = [lower(dump, toolchain.target) for dump in wanted]
+    return unit_of(stages.job.net.__name__, plans, toolchain)
+
+
+def network_dumps(stages: Stages) -> list[Dump]:
+    """The graphs of a network's entries."""
+    job = stages.job
+    found = job.entries()
+    if job.optimizer is not None:
+        found += job.fit(BATCHES * job.batch)
+    if job.loss is not None:
+        measured = replace(job, metrics=default_metrics(job.net, job.loss, job.input))
+        found += measured.evaluate(BATCHES * job.batch)
+    return found
+
+
+def file_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
+    """The graph of a `.nir`, or a `.plan` or `.cu` as it stands. Raises NoeiraError for a plan of
+    another target.
+    """
+    if path.endswith(".cu"):
+        return source_unit(path, toolchain)
+    if path.endswith(".plan"):
+        plan = read_plan(path)
+        toolchain = for_plan(plan, path, toolchain)
+    else:
+        plan = lower(read_dump(path), toolchain.target)
+    return unit_of(plan.name.partition(".")[0], [plan], toolchain)
+
+
+def unit_of(name: str, plans: Sequence[Plan], toolchain: CudaToolchain) -> CheckedUnit:
+    """Plans, rendered and built."""
+    library = toolchain.build(render_plans(name, plans, toolchain.target))
+    path = library.edited or library.entry_folder / library.source_name
+    return CheckedUnit(tuple(plans), library, path, toolchain)
+
+
+def source_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
+    """A unit of CUDA as it stands. Raises CompilerError, with the lines of the file, if it does not
+    compile.
+    """
+    from noeira.runtime.build import build_library
+
+    text = read_text(path)
+    plans = plans_in_source(path, text)
+    toolchain = for_plan(plans[0], path, toolchain)
+    symbols = symbols_in_source(path, text, plans)
+    name = text.partition("\n")[0].removeprefix("// noeira: ").partition(" for ")[0]
+    source = Source("cuda", name, text, "".join(map(str, plans)), None, tuple(plans), symbols)
+    try:
+        library = build_library(source, toolchain.builder.lenient(), toolchain.cache)
+    except CompilerError as error:
+        raise CompilerError(refusal(path, str(error))) from None
+    return CheckedUnit(tuple(plans), library, Path(path), toolchain)
+
+
+def refusal(path: str, message: str) -> str:
+    """What a compiler says of a file, which it knows as `unit.cu`; without the command, which is
+    for the text that the file becomes.
+    """
+    said = message.partition("\n  command: ")[0].strip()
+    lines = [line for line in said.splitlines() if re.match(rf"{re.escape(SOURCE)}:|\s", line)]
+    words = "\n".join(lines or said.splitlines())
+    return f"{path} does not compile:\n{words.replace(f'{SOURCE}:', f'{path}:')}"
+
+
+def for_plan(plan: Plan, path: str, toolchain: CudaToolchain) -> CudaToolchain:
+    """The toolchain for the GPU that a plan is for. Raises NoeiraError if it is for none."""
+    from noeira.codegen.arch import arch
+
+    language, _, kind = plan.target.partition(" ")
+    if language != "cuda":
+        raise NoeiraError(
+            f"{path} is for {plan.target}; check is for CUDA: check the .nir that it was made from"
+        )
+    return replace(toolchain, arch=arch(kind))

@@ -1,0 +1,178 @@
+"""What each stage of a step takes of a GPU: registers, shared memory, spills, and how many warps a
+multiprocessor holds of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from noeira.codegen.arch import Arch, Occupancy
+from noeira.codegen.kernels import function_names
+from noeira.ir.plan import Call
+from noeira.report.table import table
+
+if TYPE_CHECKING:
+    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.sharing import Shared
+    from noeira.codegen.source import Source
+    from noeira.codegen.target import Target
+    from noeira.runtime.build import Library
+    from noeira.runtime.resources import Resources
+
+HEAD = (
+    "kernel",
+    "stage",
+    "blocks",
+    "threads",
+    "registers",
+    "shared",
+    "spills",
+    "stack",
+    "occupancy",
+    "limited by",
+)
+NUMBERS = range(2, 9)
+LEGEND = (
+    "registers, spills (bytes stored / loaded) and stack (bytes): of one thread; shared: bytes of",
+    "one block, declared in the kernel + asked for at launch; occupancy: warps that a",
+    "multiprocessor holds, of those it has room for, and what keeps another block out.",
+)
+# What the launches of an explanation get besides.
+LAUNCH_HEAD = ("registers", "shared", "spills", "occupancy")
+NO_COMPILER = (
+    "registers, shared memory, spills and occupancy are told by a CUDA compiler, and there is none "
+    "here: pip install nvidia-cuda-nvrtc (it needs no GPU)"
+)
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """What the kernel of one stage takes. grid: blocks; block: threads of each; dynamic_shared:
+    bytes of one block that the launch asks for.
+    """
+
+    stage: str
+    grid: int
+    block: int
+    dynamic_shared: int
+    resources: Resources
+    occupancy: Occupancy
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of one block in all."""
+        return self.resources.static_shared + self.dynamic_shared
+
+    def to_json(self) -> dict[str, Any]:
+        """The stage as an object."""
+        return {
+            **asdict(self.resources),
+            "stage": self.stage,
+            "grid": self.grid,
+            "block": self.block,
+            "dynamic_shared": self.dynamic_shared,
+            "occupancy": asdict(self.occupancy),
+        }
+
+
+def built_for_gpu(source: Source, target: CudaTarget) -> Library:
+    """A unit of CUDA compiled for its GPU, or taken from the cache. Raises CompilerError, without a
+    compiler too.
+    """
+    from noeira.runtime.build import build_library
+    from noeira.runtime.cache import open_cache
+    from noeira.runtime.cuda_compiler import require_cuda_compiler
+    from noeira.runtime.cuda_unit import CudaBuilder
+
+    cache = open_cache()
+    builder = CudaBuilder(require_cuda_compiler(cache), target.arch)
+    return build_library(source, builder, cache)
+
+
+def compiled_uses(
+    kernels: Sequence[Shared], target: Target, source: Callable[[], Source]
+) -> tuple[dict[str, tuple[StageUse, ...]], str]:
+    """What the stages of every kernel take, by the kernel's name, and "": nothing for a target that
+    is no GPU; without a compiler nothing, and how to get one. Raises CompilerError.
+    """
+    from noeira.codegen.cuda import CudaTarget
+    from noeira.runtime.cuda_compiler import find_cuda_compiler
+
+    if not isinstance(target, CudaTarget):
+        return {}, ""
+    if find_cuda_compiler() is None:
+        return {}, NO_COMPILER
+    return uses_of(kernels, built_for_gpu(source(), target), target.arch), ""
+
+
+def has_machine_code(library: Library) -> bool:
+    """Whether a unit is code for its GPU; for one that the compiler does not know it is PTX, which
+    a driver compiles.
+    """
+    return library.binary.startswith(b"\x7fELF")
+
+
+def uses_of(
+    kernels: Sequence[Shared], library: Library, arch: Arch
+) -> dict[str, tuple[StageUse, ...]]:
+    """What the stages of every kernel take, by the kernel's name."""
+    from noeira.runtime.cuda_unit import unit_resources
+
+    known = {one.kernel: one for one in unit_resources(library.entry)}
+    return {k.symbol: stage_uses(k.calls[0][1], k.symbol, known, arch) for k in kernels}
+
+
+def stage_uses(
+    call: Call, symbol: str, known: Mapping[str, Resources], arch: Arch
+) -> tuple[StageUse, ...]:
+    """What the stages of a call take; one whose kernel is not known is left out: it was edited
+    away.
+    """
+    found = list[StageUse]()
+    for name, stage in zip(function_names(call, symbol), call.choice.stages, strict=True):
+        options = dict(stage.options)
+        block, shared = options["block"], options.get("shared", 0)
+        if name in known:
+            occupancy = known[name].occupancy(arch, block, shared)
+            used = StageUse(stage.name, options["grid"], block, shared, known[name], occupancy)
+            found.append(used)
+    return tuple(found)
+
+
+def resource_lines(uses: Mapping[str, Sequence[StageUse]]) -> list[str]:
+    """A table with a line for each stage, and what its columns mean."""
+    rows = [
+        (
+            use.resources.kernel,
+            use.stage,
+            f"{use.grid:,}",
+            f"{use.block:,}",
+            str(use.resources.registers),
+            f"{use.resources.static_shared:,} + {use.dynamic_shared:,}",
+            f"{use.resources.spill_stores:,} / {use.resources.spill_loads:,}",
+            f"{use.resources.stack:,}",
+            percent(use.occupancy),
+            use.occupancy.limit,
+        )
+        for stages in uses.values()
+        for use in stages
+    ]
+    return [*table(HEAD, rows, right=NUMBERS), "", *LEGEND]
+
+
+def launch_cells(uses: Sequence[StageUse]) -> tuple[str, ...]:
+    """The cells of a launch under LAUNCH_HEAD; of several stages one after the other."""
+    cells = (
+        [str(use.resources.registers) for use in uses],
+        [f"{use.shared:,}" for use in uses],
+        [f"{use.resources.spills:,}" for use in uses],
+        [percent(use.occupancy) for use in uses],
+    )
+    return tuple(" / ".join(cell) for cell in cells)
+
+
+def percent(occupancy: Occupancy) -> str:
+    """`75 %`"""
+    return f"{100 * occupancy.fraction:.0f} %"

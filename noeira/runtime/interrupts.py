@@ -1,0 +1,36 @@
+"""Ctrl-C put off: what has begun on a device is ended first."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+
+class PutOff:
+    """In a `with`, Ctrl-C waits until the end; there it does what it would have done. Other threads
+    than the main one get no signals, and nothing is done for them.
+    """
+
+    def __init__(self) -> None:
+        self.before: Any = None
+        self.came: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> PutOff:
+        if threading.current_thread() is threading.main_thread():
+            before = signal.getsignal(signal.SIGINT)
+            if callable(before):
+                self.before = before
+                signal.signal(signal.SIGINT, self.note)
+        return self
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """The handler."""
+        self.came = number, frame
+
+    def __exit__(self, *exception: object) -> None:
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
+            if self.came is not None:
+                self.before(*self.came)

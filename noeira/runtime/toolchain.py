@@ -1,0 +1,175 @@
+"""Toolchains: what turns plans into programs for one target, through a compiler and the cache."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.plan import Plan
+from noeira.runtime.disk import log
+from noeira.runtime.entry_point import CompiledEntry, EntryPoint
+from noeira.runtime.unit import Unit, built_unit
+
+if TYPE_CHECKING:
+    from noeira.codegen.c import CTarget
+    from noeira.codegen.source import Source
+    from noeira.codegen.target import ISA, Target
+    from noeira.runtime.build import Library
+    from noeira.runtime.c_compiler import Compiler
+    from noeira.runtime.c_unit import CBuilder
+    from noeira.runtime.cache import Cache
+    from noeira.runtime.unit_builder import UnitBuilder
+
+NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
+
+
+class Toolchain(ABC):
+    """What turns plans into programs for one target.
+
+    cache: where units are kept; choices: a table of tuned choices.
+    """
+
+    cache: Cache
+    choices: Choices
+
+    @cached_property
+    @abstractmethod
+    def target(self) -> Target:
+        """What code is generated for; a warm start does not ask for it."""
+
+    @property
+    @abstractmethod
+    def builder(self) -> UnitBuilder:
+        """What builds units."""
+
+    @property
+    @abstractmethod
+    def decided(self) -> tuple[str, ...]:
+        """What decides a unit besides its graphs: target and compiler."""
+
+    @abstractmethod
+    def entry(self, plan: Plan, library: Library, index: int = 0) -> EntryPoint:
+        """The entry point of a plan, the one of this index in a library."""
+
+    def unit(
+        self, names: Sequence[str], request: str, library: Library, plans: Sequence[Plan]
+    ) -> Unit:
+        """The entry points of a library that a request led to."""
+        pairs = enumerate(zip(names, plans, strict=True))
+        entries = {name: self.entry(plan, library, index) for index, (name, plan) in pairs}
+        return built_unit(entries, request, library, plans)
+
+    def request(self, name: str, graphs: Iterable[str]) -> str:
+        """The key of what decides a unit: graphs with the passes to run on them, target, table of
+        choices, compiler, and noeira's own sources.
+
+        "" if ops are defined outside noeira: a graph names them, but does not say what they do.
+        """
+        from noeira.ir.op import OPS
+        from noeira.runtime.cache_entry import digest_of
+        from noeira.runtime.own import own_digest
+
+        if any(op.foreign for op in OPS.values()):
+            return ""
+        own = own_digest(self.cache)
+        return digest_of("request", name, own, self.choices.decisions, *self.decided, *graphs)
+
+    def warm_start(self, request: str) -> tuple[Library, list[Plan]] | None:
+        """The library that a request led to before, and its plans."""
+        from noeira.runtime.build import open_library
+
+        key = self.cache.recall(request) if request else None
+        library = None if key is None else open_library(key, self.builder, self.cache)
+        return None if library is None else (library, library.parsed_plans())
+
+    def build(self, source: Source, request: str = "", earlier: Library | None = None) -> Library:
+        """The library of a source, built or from the cache; remembered for the request. Kernels
+        that an earlier library has are not compiled again.
+        """
+        from noeira.runtime.build import build_library
+
+        known = earlier.entry if earlier else None
+        library = build_library(source, self.builder, self.cache, known)
+        if request:
+            self.cache.remember(request, library.key)
+        return library
+
+
+@dataclass(frozen=True)
+class CToolchain(Toolchain):
+    """What turns plans into C programs: the compiler, the cache, a table of choices, and the vector
+    unit if it is not the compiler's own.
+    """
+
+    compiler: Compiler
+    cache: Cache
+    choices: Choices = NO_CHOICES
+    other_isa: ISA | None = None
+
+    @property
+    def isa(self) -> ISA:
+        """The vector unit that C is written for."""
+        return self.other_isa or self.compiler.isa
+
+    @cached_property
+    def target(self) -> CTarget:
+        from noeira.codegen.c import CTarget
+
+        return CTarget(self.isa, self.choices)
+
+    @property
+    def builder(self) -> CBuilder:
+        from noeira.runtime.c_unit import CBuilder
+
+        return CBuilder(self.compiler)
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        return self.isa.name, self.compiler.identity
+
+    def entry(self, plan: Plan, library: Library, index: int = 0) -> CompiledEntry:
+        from noeira.runtime.build import load
+
+        return CompiledEntry(plan, load(library))
+
+
+def choose_toolchain(target: str, choices: Choices = NO_CHOICES) -> Toolchain | None:
+    """The toolchain of a target with a table of choices; None for `reference`, and for `cpu`
+    without a C compiler (said once).
+
+    Raises DeviceError or CompilerError for `cuda` and `cuda-cpu` if something is missing.
+    """
+    if target == "reference":
+        return None
+    if target in ("cuda", "cuda-cpu"):
+        from noeira.runtime.cuda_toolchain import cuda_cpu_toolchain, cuda_toolchain
+
+        return cuda_toolchain() if target == "cuda" else cuda_cpu_toolchain()
+    return c_toolchain(choices)
+
+
+def c_toolchain(choices: Choices = NO_CHOICES) -> CToolchain | None:
+    """The toolchain of target `cpu`; None without a C compiler (said once)."""
+    from noeira.runtime.c_compiler import ADVICE, find_compiler
+    from noeira.runtime.cache import open_cache
+
+    cache = open_cache()
+    compiler = find_compiler(cache)
+    if compiler is None:
+        warn_once(NO_COMPILER + ADVICE)
+        return None
+    return CToolchain(compiler, cache, choices)
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """Log a warning, the first time only."""
+    if message not in _warned:
+        _warned.add(message)
+        log("warning", "%s", message)

@@ -1,0 +1,38 @@
+"""Lets target `cuda` run on the fake driver: in place of a cubin, a library for the emulator is
+built from the same text.
+
+All else is what runs with a GPU: the compiler is looked for, the unit cached and loaded through
+pycuda, and its kernels are launched from the same list.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from noeira.codegen.source import Source
+from noeira.runtime import cuda_unit
+from noeira.runtime.cache import open_cache
+from noeira.runtime.cache_entry import Entry
+from noeira.runtime.cuda_unit import BINARY, PTX, RESOURCES, CudaBuilder
+from noeira.runtime.cxx_compiler import require_cxx_compiler
+from noeira.runtime.emulator import build, emulator_identity
+from noeira.runtime.resources import resources_text
+
+
+class EmulatedCubins(CudaBuilder):
+    """Builds what stands for a cubin."""
+
+    @property
+    def key_parts(self) -> tuple[str, ...]:
+        """So that no real cubin is taken from the cache, nor one of these for a real one."""
+        return emulator_identity(require_cxx_compiler(open_cache())), self.arch.name
+
+    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+        """The library under the cubin's name, without PTX and resources."""
+        library = build(source.text, folder).read_bytes()
+        return {BINARY: library, PTX: b"", RESOURCES: resources_text(()).encode()}
+
+
+def emulate_cubins() -> None:
+    """Does so from now on in this process."""
+    cuda_unit.CudaBuilder = EmulatedCubins  # type: ignore[misc]

@@ -1,0 +1,175 @@
+"""The prelude of CUDA units on the CPU: functions against exact values, comparisons and minima
+against NumPy, sums over warps and blocks in their order.
+
+The functions of the device's own library are here those of the host's: what is tested is what the
+prelude makes of them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_vector_maths import (
+    NORMAL_LIMITS,
+    NUMPY,
+    SIGN_OF_ZERO_IS_FREE,
+    SPECIALS,
+    points,
+    triples,
+)
+from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected, widened
+
+from noeira.codegen.prelude import device_prelude, identifiers
+from noeira.runtime.emulator import EmulatedUnit, build
+
+BLOCK = 128
+WARP = 32
+# Units in the last place.
+LIMIT = 2.5
+NOT_HERE = ("sum", "maximum", "any", "stream")
+REDUCTIONS = {
+    "warp_sum": "warp_sum_T(a)",
+    "warp_max": "warp_max_T(a)",
+    "block_sum": "block_sum_T(a, (CTYPE *)shared)",
+    "block_max": "block_max_T(a, (CTYPE *)shared)",
+}
+KERNEL = """
+extern "C" __global__ void apply_NAME_T(
+    const CTYPE *a0, const CTYPE *a1, const CTYPE *a2, CTYPE *y0
+) {
+    const int item = blockIdx.x * blockDim.x + threadIdx.x;
+    const Tv a = a0[item], b = a1[item], c = a2[item];
+    y0[item] = EXPRESSION;
+}
+"""
+
+
+def unit_text() -> str:
+    """A kernel for each function and dtype, over the prelude."""
+    expressions = {name: f"{name}_T(a)" for name in (*MATHS, *NORMAL)}
+    expressions |= {k: v for k, v in EXPRESSIONS.items() if k not in NOT_HERE} | REDUCTIONS
+    kernels = ""
+    for dtype, ctype in CTYPES.items():
+        for name, expression in expressions.items():
+            text = KERNEL.replace("NAME", name).replace("EXPRESSION", expression)
+            text = text.replace("CTYPE", ctype)
+            kernels += re.sub(r"\bT(?=v\b)|(?<=_)T\b", dtype, text)
+    return device_prelude(identifiers(kernels)) + kernels
+
+
+class Program:
+    """The built unit."""
+
+    def __init__(self, folder: Path) -> None:
+        self.unit = EmulatedUnit(build(unit_text(), folder))
+
+    def __call__(self, name: str, *arrays: np.ndarray) -> np.ndarray:
+        """The kernel `apply_NAME` of arrays of equal length."""
+        size = len(arrays[0])
+        padding = np.ones(-size % BLOCK, arrays[0].dtype)
+        given = [np.concatenate([array, padding]) for array in arrays]
+        given += given[:1] * (3 - len(given))
+        result = np.empty_like(given[0])
+        pointers = [array.ctypes.data for array in (*given, result)]
+        room = BLOCK // WARP * result.itemsize
+        self.unit.launch(f"apply_{name}", len(result) // BLOCK, BLOCK, room, pointers)
+        return result[:size]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return Program(tmp_path_factory.mktemp("cuda-maths"))
+
+
+@pytest.mark.parametrize("name", MATHS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_errors_in_units_in_the_last_place(program: Program, name: str, dtype: str) -> None:
+    x = points(name, dtype, 2000)
+    errors = expected(name, x, dtype).errors(program(f"{name}_{dtype}", x))
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= LIMIT, f"{name}_{dtype} at {x[worst]!r}: {errors[worst]:.3f} ulp"
+
+
+@pytest.mark.parametrize("name", NORMAL)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_errors_of_the_normal_distribution(program: Program, name: str, dtype: str) -> None:
+    x = np.linspace(-16, 16, 2001).astype(DTYPES[dtype])
+    root = np.sqrt(0.5)
+    if name == "normal_cdf":
+        values = [float(1 - exact("erf", -v * root)) / 2 for v in widened(x).tolist()]
+    else:
+        values = np.exp(-0.5 * widened(x) ** 2) / np.sqrt(2 * np.pi)
+    errors = np.abs(widened(program(f"{name}_{dtype}", x)) - values)
+    limit = NORMAL_LIMITS[dtype][name] * np.finfo(DTYPES[dtype]).eps / 2
+    assert errors.max() <= limit, f"at {x[np.argmax(errors)]!r}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_values_and_the_sign_of_zero(program: Program, dtype: str) -> None:
+    for name, (arguments, results) in SPECIALS.items():
+        x = np.array([*arguments, np.nan], DTYPES[dtype])
+        right = np.array([*results, np.nan], DTYPES[dtype])
+        y = program(f"{name}_{dtype}", x)
+        np.testing.assert_array_equal(y, right, err_msg=name)
+        number = ~np.isnan(right)
+        signs = np.signbit(y[number]), np.signbit(right[number])
+        np.testing.assert_array_equal(*signs, err_msg=f"signs of {name}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arithmetic_and_comparisons_are_numpys(program: Program, dtype: str) -> None:
+    arrays = triples(dtype)
+    for name, formula in NUMPY.items():
+        if name in NOT_HERE:
+            continue
+        y = program(f"{name}_{dtype}", *arrays)
+        with np.errstate(invalid="ignore"):
+            right = formula(*arrays).astype(DTYPES[dtype])
+        np.testing.assert_array_equal(y, right, err_msg=name)
+        if name not in SIGN_OF_ZERO_IS_FREE:
+            number = ~np.isnan(right)
+            signs = np.signbit(y[number]), np.signbit(right[number])
+            np.testing.assert_array_equal(*signs, err_msg=f"signs of {name}")
+
+
+def test_fma_rounds_once(program: Program) -> None:
+    a, b, c = np.random.default_rng(2).normal(size=(3, 4000)).astype("f4")
+    product = a.astype("f8") * b.astype("f8")  # exact
+    for name, sign in (("fma", 1), ("fnma", -1)):
+        # A rounding to 53 digits before it decides nothing in these samples.
+        once = (c + sign * product).astype("f4")
+        np.testing.assert_array_equal(program(f"{name}_f32", a, b, c), once)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions_over_warps_and_blocks(program: Program, dtype: str) -> None:
+    x = np.random.default_rng(3).normal(size=(16, BLOCK // WARP, WARP)).astype(DTYPES[dtype])
+    sums = x
+    for distance in (16, 8, 4, 2, 1):
+        sums = sums + sums[..., np.arange(WARP) ^ distance]
+    total = sums[:, 0]
+    for warp in range(1, BLOCK // WARP):
+        total = total + sums[:, warp]
+    x[0, :, 7] = np.nan
+    flat = x.ravel()
+    clean = np.where(np.isnan(x), 0, x).ravel()
+    for name, want in (("warp_sum", sums), ("block_sum", np.repeat(total[:, None], 4, 1))):
+        y = program(f"{name}_{dtype}", flat).reshape(x.shape)
+        np.testing.assert_array_equal(y[1:], want[1:], err_msg=name)
+        assert np.isnan(y[0]).all()
+    greatest = np.nanmax(x, axis=-1, keepdims=True)
+    for name, want in (("warp_max", greatest), ("block_max", greatest.max(1, keepdims=True))):
+        y = program(f"{name}_{dtype}", flat).reshape(x.shape)
+        np.testing.assert_array_equal(y, np.broadcast_to(want, x.shape), err_msg=name)
+    assert np.isfinite(program(f"warp_sum_{dtype}", clean)).all()
+
+
+def test_a_unit_gets_only_what_it_uses() -> None:
+    text = device_prelude(identifiers("// tanh_f32\ny0[0] = softplus_f32(a0[0]);"))
+    for name in ("softplus_f32", "log1p_f32", "exp_f32", "at_least_f32"):
+        assert f" {name}(" in text
+    for name in ("tanh_f32", "block_sum_f32", "f64", "philox", "bytes16"):
+        assert name not in text
