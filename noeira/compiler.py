@@ -90,7 +90,7 @@ def program_of(
         net.solve(*per_sample(net, input))
         instance = net(init=init, seed=seed, dtype=dtype)  # type: ignore[arg-type]
     job = make_job(type(instance), loss, optimizer, batch, input, init, dtype, metrics)
-    chosen = choose_toolchain(target, chosen_table(choices))
+    chosen = choose_toolchain(target, chosen_table(choices, target))
     name = type(instance).__name__
     dumps, units = job.entries(), list[Unit]()
 

@@ -44,8 +44,10 @@ class Programs(dict[str, Program]):
         self[sys.argv[1]].function(*values)
         print("well")
 
-    def check(self, name: str, module: str, build: Build) -> None:
-        """Runs a program of a module in a process; checks that it came to its end."""
+    def check(self, name: str, module: str, build: Build) -> str:
+        """Runs a program of a module in a process; checks that it came to its end, and gives what
+        it wrote to standard error.
+        """
         program = self[name]
         child = subprocess.run(
             [sys.executable, "-m", module, name],
@@ -57,6 +59,7 @@ class Programs(dict[str, Program]):
         )
         assert child.returncode == 0, f"{child.stdout}\n{child.stderr}"
         assert child.stdout.splitlines()[-1] == "well", child.stdout
+        return child.stderr
 
 
 def refused(error: type[Exception], words: str, call: Callable[..., Any], *values: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import sys
 import tempfile
 import threading
 from contextlib import redirect_stdout
@@ -110,6 +111,35 @@ def kernels_for_another_architecture_are_refused() -> None:
         assert str(path) in str(error)
 
 
+@programs(FAKE_CUDA_VERSION="12040")
+def a_compiler_newer_than_the_driver_is_named() -> None:
+    device, path = open_cuda(), file_of(b"")
+    for said in (
+        "device kernel image is invalid - ",
+        "the provided PTX was compiled with an unsupported toolchain. - ",
+    ):
+        raised = device.driver.LogicError(f"cuModuleLoadDataEx failed: {said}")
+        error = str(device.load_error(raised, path, "sm_90"))
+        assert said.removesuffix(" - ") in error, error
+        assert "compiled for sm_90" in error, error
+        assert "the driver is for CUDA 12.4" in error, error
+
+
+@programs()
+def errors_that_end_the_context_say_so() -> None:
+    device = open_cuda()
+    for raised, fatal in (
+        (device.driver.LogicError("an illegal memory access was encountered"), True),
+        (device.driver.LogicError("misaligned address"), True),
+        (device.driver.LaunchError("the launch timed out and was terminated"), True),
+        (device.driver.LaunchError("too many resources requested for launch"), False),
+        (device.driver.LogicError("invalid argument"), False),
+    ):
+        error = str(device.error(raised, "running kernels"))
+        assert error.startswith("running kernels failed on"), error
+        assert ("nothing more can be done" in error) == fatal, error
+
+
 @programs(FAKE_CUDA_MEMORY="10000000")
 def memory_runs_out() -> None:
     device = open_cuda()
@@ -170,6 +200,32 @@ def a_forked_process_may_not_use_it() -> None:
     with device.session():
         device.copy_in(memory.pointer, numbers())
         device.synchronize()
+
+
+@programs()
+def a_forked_process_ends_like_another() -> None:
+    device = open_cuda()
+    kept = Memory(device, BYTES), Pinned(device, BYTES), device.load(file_of(unit()))
+    child = os.fork()
+    if child == 0:
+        # All that it has of its parent is freed.
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert kept[0].pointer
+
+
+@programs()
+def the_thread_that_opened_it_may_be_gone() -> None:
+    kept = list[Any]()
+
+    def work() -> None:
+        device = open_cuda()
+        kept.append((Memory(device, BYTES), Pinned(device, BYTES), device.load(file_of(unit()))))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert open_cuda().memory()[0] == open_cuda().memory()[1] - BYTES
 
 
 # What works.

@@ -18,6 +18,7 @@ from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.nn.datasets import MNIST
 from noeira.runtime.cuda import open_cuda
+from noeira.runtime.cuda_unit import PTX
 
 MLP = Sequential[LinearReLU[784, 256], Linear[256, 10]]
 SMALL = Sequential[LinearReLU[12, 17], Linear[17, 5]]
@@ -94,6 +95,14 @@ def an_architecture_of_its_own_is_taken() -> None:
     assert open_cuda().arch == "sm_90"
     for _ in range(3):
         np.testing.assert_allclose(program.step(x, y), expected.step(x, y), rtol=1e-5)
+
+
+@programs(FAKE_CUDA_CAPABILITY="12.0")
+def a_device_newer_than_all_that_are_known_is_given_ptx() -> None:
+    x, y = batch(7)
+    program, expected = compiled("cuda"), compiled("reference")
+    np.testing.assert_allclose(program.step(x, y), expected.step(x, y), rtol=1e-5)
+    assert {path.name for path in open_cuda().modules} == {PTX}
 
 
 @programs()

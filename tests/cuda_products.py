@@ -20,7 +20,8 @@ from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.codegen.target import CTYPES
 from noeira.codegen.view import Elementwise, Kernel, Operand, Store
 from noeira.ir.plan import Stage
-from noeira.runtime.emulator import EmulatedUnit, Region, build
+from noeira.runtime.emulator import EmulatedUnit, Region
+from noeira.runtime.emulator_build import build
 
 NUMPY = {"f32": np.float32, "f64": np.float64}
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12}

@@ -18,7 +18,8 @@ from noeira.ir.plan import Call, Choice
 from noeira.runtime.cache import open_cache
 from noeira.runtime.cache_entry import digest_of
 from noeira.runtime.cxx_compiler import require_cxx_compiler
-from noeira.runtime.emulator import EmulatedUnit, Region, build, emulator_identity
+from noeira.runtime.emulator import EmulatedUnit, Region
+from noeira.runtime.emulator_build import build, emulator_identity
 
 TARGET = CudaTarget(arch("sm_80"))
 # Every value begins at such a multiple of bytes.

@@ -15,7 +15,7 @@ from noeira.runtime.cache import open_cache
 from noeira.runtime.cache_entry import Entry
 from noeira.runtime.cuda_unit import BINARY, PTX, RESOURCES, CudaBuilder
 from noeira.runtime.cxx_compiler import require_cxx_compiler
-from noeira.runtime.emulator import build, emulator_identity
+from noeira.runtime.emulator_build import build, emulator_identity
 from noeira.runtime.resources import resources_text
 
 
@@ -28,9 +28,9 @@ class EmulatedCubins(CudaBuilder):
         return emulator_identity(require_cxx_compiler(open_cache())), self.arch.name
 
     def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
-        """The library under the cubin's name, without PTX and resources."""
+        """The library under the cubin's name and that of the PTX, without resources."""
         library = build(source.text, folder).read_bytes()
-        return {BINARY: library, PTX: b"", RESOURCES: resources_text(()).encode()}
+        return {BINARY: library, PTX: library, RESOURCES: resources_text(()).encode()}
 
 
 def emulate_cubins() -> None:

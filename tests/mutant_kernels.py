@@ -33,7 +33,10 @@ from noeira.ir.op import Sample, op
 from noeira.ir.plan import Call, Choice
 from noeira.ir.types import Range
 
-FEW, MANY = (Range(1, 5), Range(9, 131)), tuple(Range(n, n + 7) for n in range(40, 250, 20))
+FEW, MANY = (
+    (Range(1, 5), Range(9, 131), Range(301, 329)),
+    tuple(Range(n, n + 7) for n in range(40, 250, 20)),
+)
 # Limits under which small shapes are taken in several stages and turns, by three blocks or more.
 FLAT = SMALL_LIMITS | {cuda: {"BLOCK": 32, "BLOCKS_EACH": 3}}
 SUMS = {cuda: {"BLOCK": 32, "SUM_ALONE": 400, "SUM_CHUNK": 256}}
@@ -56,7 +59,8 @@ class Subject:
     @property
     def label(self) -> str:
         """What mutants are listed under."""
-        return re.sub(r"\((\w+)=(\d+), (\w+)=(\d+)\)", r"(\2..\4)", self.case.label)
+        label = re.sub(r"\(start=(\d+), stop=(\d+)\)", r"(\1..\2)", self.case.label)
+        return re.sub(r" \{('transpose_\w': \w+(, )?)*\}", "", label)
 
     @cached_property
     def text(self) -> str:
@@ -98,6 +102,10 @@ class Subject:
             # In the middle of what is taken the order begins again.
             cursor[...] = 2 * len(order) - case.node.outputs[0].type.shape[0] // 2
             yield [source, order, cursor]
+        if case.node.op.name == "cross_entropy_grad_grad":
+            arrays = case.arrays(3)
+            arrays[names.index("d_loss")] *= 1000
+            yield arrays
         if case.node.op.name in WITH_SPECIAL:
             yield from special_logits(case)
         if case.node.op.name == "top_k":
@@ -105,7 +113,9 @@ class Subject:
 
 
 def special_logits(case: Case) -> Iterator[list[np.ndarray]]:
-    """Infinities and NaNs, each in another row; then logits that grow, fall, or are often equal."""
+    """Infinities and NaNs, each in another row; then logits that grow, fall, or are often equal;
+    then one large one in each row.
+    """
     z, *others = case.arrays(4)
     for row, value in enumerate((np.nan, np.inf, -np.inf)):
         z[4 * row % len(z), row] = value
@@ -115,14 +125,24 @@ def special_logits(case: Case) -> Iterator[list[np.ndarray]]:
     z, *others = case.arrays(5)
     z[::3], z[1::3], z[2::3] = np.sort(8 * z[::3]), -np.sort(-8 * z[1::3]), np.round(z[2::3])
     yield [z, *others]
+    for number in range(3):
+        z, *others = case.arrays(6 + number)
+        z += 20 * number
+        for row in range(len(z)):
+            # exp of it is infinite, so what is relative to another element cannot be right.
+            last = z.shape[1] - 1
+            z[row, (37 * (row + 5 * number) + 5) % last if number < 2 else last - row % 4] = 200
+        yield [z, *others]
 
 
 def boundaries(case: Case) -> Iterator[list[np.ndarray]]:
     """Classes that are just among the k greatest, or just not; also of equal logits."""
     k = vars(case.node.attrs)["k"]
     for number in range(6):
-        z, classes = case.arrays(6 + number)
-        z = np.round(z) if number % 2 else z
+        z, classes = case.arrays(9 + number)
+        # Where rows have ends that are taken apart, those must count too.
+        z[:, [0, 1, -3, -2, -1]] += 4 * (number > 2)
+        z = np.minimum(np.round(z), 4) if number % 2 else z
         order = np.argsort(-z, axis=1, kind="stable")
         for row in range(len(z)):
             classes[row] = order[row, k - 1 + (row + number // 2) % 2]
@@ -146,7 +166,7 @@ def flat_cases() -> Iterator[Case]:
     yield sample_case(op("add"), Sample((normal(39, 10), normal(10))))
     yield sample_case(op("add"), Sample((normal(25, 20), normal(20))))
     yield joined("chain", chain)[0]
-    for size, times in ((5, 31), (8, 73), (1, 155)):
+    for size, times in ((5, 63), (8, 73), (1, 315)):
         yield sample_case(
             op("broadcast"), Sample((normal(size),), {"shape": (times, size), "scale": 2.0})
         )
@@ -155,8 +175,8 @@ def flat_cases() -> Iterator[Case]:
     yield sample_case(op("pad_columns"), Sample((normal(13, 7),), {"start": 4, "width": 15}))
     yield sample_case(op("take"), taking(20, 15, 3))
     yield sample_case(op("take"), taking(20, 20, 52, dtype="u8"))
-    yield sample_case(op("adam"), optimizer_sample("adam", 135, 2, weight_decay=0.1, decay=FEW))
-    yield sample_case(op("sgd"), optimizer_sample("sgd", 135, 0))
+    yield sample_case(op("adam"), optimizer_sample("adam", 331, 2, weight_decay=0.1, decay=FEW))
+    yield sample_case(op("sgd"), optimizer_sample("sgd", 331, 0))
     momentum = {"momentum": 0.9, "dampening": 0.2, "weight_decay": 0.1}
     yield sample_case(op("sgd"), optimizer_sample("sgd", 538, 1, decay=MANY, **momentum))
     draws = next(iter(op("shuffle").samples())).operands
@@ -165,7 +185,7 @@ def flat_cases() -> Iterator[Case]:
 
 def sum_cases() -> Iterator[Case]:
     """Sums over all elements."""
-    yield sample_case(op("sum"), Sample((normal(9001),), {"scale": 0.5}))
+    yield sample_case(op("sum"), Sample((normal(9003),), {"scale": 0.5}))
     yield sample_case(op("sum"), Sample((normal(399),)))
     yield sample_case(op("mse"), Sample((normal(9001, dtype="f64"), normal(9001, dtype="f64"))))
 
@@ -215,13 +235,13 @@ ROWS: dict[str, tuple[tuple[str, int, int, bool], ...]] = {
     "chosen": (
         *(("softmax", 9, 50, False), ("softmax", 9, 200, False), ("softmax", 2, 1031, False)),
         *(("softmax_grad", 9, 50, False), ("softmax_grad", 9, 200, False)),
-        *(("row_sum", 9, 10, False), ("row_sum", 5, 257, False), ("row_broadcast", 301, 5, False)),
+        *(("row_sum", 9, 10, False), ("row_sum", 5, 257, False)),
         *(("cross_entropy", 13, 10, True), ("cross_entropy_grad", 33, 16, True)),
     ),
     "in turns": (
         *(("cross_entropy", 1100, 8, False), ("soft_cross_entropy", 275, 7, True)),
         *(("cross_entropy_grad_grad", 1100, 8, True), ("soft_cross_entropy_grad", 275, 7, True)),
-        ("top_k", 75, 33, False),
+        *(("top_k", 75, 33, False), ("row_broadcast", 77, 5, False)),
     ),
     "blocks": (
         *(("softmax", 4, 521, False), ("softmax_grad", 4, 261, False)),
@@ -249,8 +269,8 @@ def row_subjects() -> Iterator[Subject]:
 GEMMS = (
     ((32, 64, 24), (False, False), (16, 32, 8, 2, 4), 1),
     ((27, 35, 21), (False, False), (16, 32, 8, 2, 4), 1),
-    ((27, 36, 21), (True, False), (16, 32, 4, 2, 4), 1),
-    ((18, 36, 44), (False, True), (16, 32, 4, 2, 4), 3),
+    ((27, 36, 23), (True, False), (16, 32, 8, 2, 4), 1),
+    ((34, 36, 52), (False, True), (16, 32, 8, 2, 4), 3),
     ((7, 9, 8), (True, False), (8, 8, 8, 1, 1), 1),
 )
 

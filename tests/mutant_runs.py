@@ -11,9 +11,10 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +37,14 @@ UNCHANGED = "unchanged"
 Pair = tuple[Subject, Mutant]
 
 
-def all_mutants() -> list[Pair]:
+@cache
+def all_mutants() -> tuple[Pair, ...]:
     """Every mutant of every kernel, each after its kernel as it is."""
     found = list[Pair]()
     for subject in subjects():
         whole = Mutant(UNCHANGED, UNCHANGED, 0, subject.text)
         found += [(subject, mutant) for mutant in (whole, *subject.mutants)]
-    return found
+    return tuple(found)
 
 
 def taken(pairs: Sequence[Pair], step: int, share: int = 0, shares: int = 1) -> list[int]:
@@ -116,13 +118,19 @@ def agrees(got: np.ndarray, want: np.ndarray, size: np.ndarray) -> bool:
 
 
 def alone(trials: Trials, library: CudaLibrary, number: int) -> str:
-    """The outcome of a mutant in a process that may crash or never end."""
+    """The outcome of a mutant in a process that may crash or never end. Raises RuntimeError if it
+    could not be tried.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         # The system ends the process when the time is up, whatever it does.
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
-        os.write(writing, trials.outcome(library, number).encode())
+        try:
+            os.write(writing, trials.outcome(library, number).encode())
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
@@ -130,7 +138,9 @@ def alone(trials: Trials, library: CudaLibrary, number: int) -> str:
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return "endless" if os.WTERMSIG(status) == signal.SIGXCPU else "crash"
-    return text or "crash"
+    if status != 0:
+        raise RuntimeError(f"{library.kernels.cases[number].label} could not be tried")
+    return text
 
 
 def main(share: int, shares: int, step: int, folder: Path) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +15,7 @@ import pytest
 
 from noeira.errors import KernelFault
 from noeira.report.check import MEANINGS, CheckedKernel, CheckReport, Found
-from noeira.runtime import cxx_compiler
+from noeira.runtime import cxx_compiler, emulator_build
 from noeira.runtime.cxx_compiler import find_cxx_compiler
 
 pytest_plugins = ("command_line",)
@@ -120,6 +124,26 @@ def test_faults(kind: str, old: str, new: str, call: Callable[..., str], folder:
 
 
 @needs_cxx
+def test_a_kernel_without_end_is_stopped_by_ctrl_c(
+    call: Callable[..., str], folder: Path, unit: str
+):
+    # It begins with a message in a file, so that it is known to run.
+    mark = 'fclose(fopen("begun", "w")); for (volatile int i = 0; i < 1;) {}'
+    file = edited(folder, "#include <stdio.h>\n" + unit, STORE, f"{STORE} {mark}")
+    words = [sys.executable, "-m", "noeira", "check", file]
+    with subprocess.Popen(words, start_new_session=True) as process:
+        try:
+            limit = time.monotonic() + 60
+            while not Path("begun").exists() and process.poll() is None:
+                assert time.monotonic() < limit
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == -signal.SIGINT
+        finally:
+            process.kill()
+
+
+@needs_cxx
 def test_one_kernel_alone(call: Callable[..., str], folder: Path, unit: str):
     file = edited(folder, unit, "access < 8", "access <= 8")
     text = call("check", file, "--kernel", "tanh")
@@ -135,6 +159,8 @@ def test_files_of_every_stage(call: Callable[..., str], folder: Path):
     for name in ("00_trace.nir", "03_schedule.nir", "04_plan.plan", "unit.cu"):
         assert "2 kernels, 2 launches: clean" in call("check", f"cuda/{name}")
     assert "for cuda sm_90: forward" in call("check", "cuda/00_trace.nir", "--arch", "sm_90")
+    network = call("check", "elements.py:Elements", *OPTIONS, "--arch", "sm_90")
+    assert "for cuda sm_90: forward" in network
     call("dump", "elements.py:Elements", *OPTIONS, "--all", "c")
     message = call("check", "c/04_plan.plan", code=1)
     assert "check is for CUDA: check the .nir that it was made from" in message
@@ -225,3 +251,11 @@ def test_a_report_shows_a_fault_of_each_line_once():
     assert "2 kernels, 6 launches: 5 faults in 1 kernel" in text
     assert max(map(len, text.splitlines()[8:])) <= 100
     assert report.to_json()["kernels"][0]["faults"][0]["source_line"] == "two;"
+
+
+def test_every_kind_of_fault_is_explained():
+    texts = [path.read_text() for path in emulator_build.RUNTIME.glob("*.cpp")]
+    kinds = {kind for text in texts for kind in re.findall(r'report\(\s*"([a-z -]+)"', text)}
+    assert kinds | {"unwritten output"} == MEANINGS.keys()
+    page = (Path(__file__).parent.parent / "docs" / "cuda.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| ([a-z -]+) \| ", page, re.M)) >= MEANINGS.keys() - {"memory"}

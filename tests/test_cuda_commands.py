@@ -91,7 +91,8 @@ def test_ptx_is_cut_with_the_arrays_that_it_names():
         ".visible .entry a(\n\t.param .u64 a_0\n)\n{\n\tmov.u32 %r1, shared;\n}\n"
         "\t// .globl\tb\n.visible .entry b(\n\t.param .u64 b_0\n)\n.maxntid 8, 1, 1\n{\n\tret;\n}\n"
     )
-    first, second = ptx_parts(text, ["a", "b"])
+    aligned = text.replace("\tret;", "\t.local .align 8 .b8 depot[8];\n\tret;")
+    first, second = ptx_parts(aligned, ["a", "b"])
     assert first.startswith(".extern .shared .align 16 .b8 shared[];\n.visible .entry a(")
     assert second.startswith(".visible .entry b(") and second.endswith("\tret;\n}\n")
     with pytest.raises(CompilerError, match="the unit's PTX has no kernel c; it has a, b"):

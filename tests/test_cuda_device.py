@@ -29,7 +29,11 @@ class OutOfMemory(Error):
 
 
 class LaunchError(Error):
-    """A kernel that failed."""
+    """A kernel that failed in one of some ways."""
+
+
+class LogicError(Error):
+    """All that pycuda has no other class for, such as a kernel with a wrong address."""
 
 
 class Context:
@@ -37,8 +41,13 @@ class Context:
 
     pushed = 0
 
+    detached = 0
+
     def push(self) -> None:
         Context.pushed += 1
+
+    def detach(self) -> None:
+        Context.detached += 1
 
     @staticmethod
     def pop() -> None:
@@ -137,7 +146,7 @@ def make_driver() -> Any:
 
     def synchronize() -> None:
         if driver.failure:
-            raise LaunchError(driver.failure)
+            raise LogicError(driver.failure)
         driver.calls.append("wait")
 
     def note(name: str) -> Any:
@@ -145,6 +154,7 @@ def make_driver() -> Any:
 
     driver.mem_alloc, driver.pagelocked_empty = mem_alloc, pagelocked_empty
     driver.module_from_buffer = load
+    driver.get_driver_version = lambda: 12040
     driver.mem_get_info = lambda: (5 * 10**8, 141 * 10**9)
     driver.Stream = lambda: SimpleNamespace(synchronize=synchronize)
     for name in ("memcpy_htod_async", "memcpy_dtoh_async", "memcpy_dtod_async", "memset_d8_async"):
@@ -200,7 +210,7 @@ def test_the_driver_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pycuda_was_built_for_another_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     missing(monkeypatch, "pycuda.driver", ImportError("undefined symbol: cuCtxCreate_v4"))
-    with pytest.raises(DeviceError, match=r"imported \(undefined symbol"):
+    with pytest.raises(DeviceError, match=r"for a newer NVIDIA driver \(undefined symbol"):
         require_pycuda()
 
 
@@ -258,6 +268,8 @@ def test_kernels_are_for_another_gpu(driver: Any, tmp_path: Path) -> None:
     for arch, words in (("sm_75", "were compiled for sm_75"), ("", "are for another arch")):
         with pytest.raises(DeviceError, match=f"cannot run the kernels in .*, which {words}"):
             device.load(file, arch)
+    with pytest.raises(DeviceError, match=r"the driver is for CUDA 12\.4: if the compiler is of a"):
+        device.load(file)
 
 
 def test_memory_runs_out(driver: Any) -> None:
@@ -319,6 +331,13 @@ def test_memory_goes_back(driver: Any) -> None:
     memory.close()
     del pinned
     assert Allocation.freed == before + 2
+
+
+def test_the_context_is_given_back(driver: Any) -> None:
+    device, before = open_cuda(), Context.detached
+    cuda._opened.clear()
+    del device
+    assert Context.detached == before + 1
 
 
 def test_after_a_fork(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,8 @@ from test_vector_maths import (
 from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected, widened
 
 from noeira.codegen.prelude import device_prelude, identifiers
-from noeira.runtime.emulator import EmulatedUnit, build
+from noeira.runtime.emulator import EmulatedUnit
+from noeira.runtime.emulator_build import build
 
 BLOCK = 128
 WARP = 32

@@ -41,7 +41,7 @@ def equivalent() -> dict[str, str]:
     for line in EQUIVALENT.read_text(encoding="utf-8").splitlines():
         if line.startswith("= "):
             reason = line[2:]
-        elif line.strip():
+        elif line and not line.startswith("#"):
             assert reason and line not in reasons, line
             reasons[line] = reason
     return reasons

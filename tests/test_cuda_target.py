@@ -17,11 +17,14 @@ from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.kernels import kernel_text
 from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
+from noeira.commands.files import plan_from
+from noeira.commands.plan_check import check_plan
 from noeira.compiler import render_plans
-from noeira.errors import DeviceError, VerifyError
+from noeira.errors import DeviceError, NoeiraError, VerifyError
+from noeira.ir.choices import Choices
 from noeira.ir.graph import Node
 from noeira.ir.op import Draw, Sample, op
-from noeira.ir.plan import Call, Choice, Stage
+from noeira.ir.plan import Call, Choice, Stage, parse_plan
 from noeira.ir.types import TensorType
 from noeira.nn import Adam, CrossEntropy, Linear, LinearGELU, LinearReLU, ReLU, Sequential
 from noeira.report.stages import stages_of
@@ -90,6 +93,29 @@ def test_an_edited_launch_that_a_gpu_cannot_do() -> None:
     assert "gemm" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("grid = 1, shared = 16", "block is missing"),
+        ("grid = 0, block = 32", "grid must be a whole number of at least 1"),
+        ("grid = 1, block = 1.5", "block must be a whole number of at least 1"),
+        ("grid = 1, block = true", "block must be a whole number of at least 1"),
+        ("grid = 1, block = 32, shared = -4", "shared must be a whole number of at least 0"),
+        ("grid = 1, block = 2048", "at most 1,024 threads in a block, not 2,048"),
+        ("grid = 1, block = 32, row_threads = 0", "row_threads must be a whole number"),
+        ("grid = 1, block = 96, row_threads = 12", "row_threads must be a power of two up to 32"),
+        ("grid = 1, block = 16, row_threads = 4", "with block a multiple of 32"),
+        ("grid = 1, block = 128, row_threads = 64", "or the whole block"),
+    ],
+)
+def test_launches_of_an_edited_plan(options: str, message: str) -> None:
+    plan = stages_of(ReLU, batch=2, input=(4,), target="cuda", loss=None).plan
+    edited = re.sub(r"map\{[^}]*\}", f"map{{{options}}}", str(plan))
+    assert edited != str(plan)
+    with pytest.raises(VerifyError, match=message):
+        check_plan(parse_plan(edited))
+
+
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:
     tall = node("matmul", (16, 60_000), (60_000, 16))
     choice = TARGET.choose(tall)
@@ -129,3 +155,26 @@ def test_no_host_header_is_needed(tmp_path: Path) -> None:
     text = stages_of(Tiny, batch=3, target="cuda").source.text
     assert "#include" not in text
     assert not re.search(r"\blong\b(?! long)(?<!long long)", re.sub(r"long long", "", text))
+
+
+@pytest.mark.parametrize(
+    ("stage", "edited", "message"),
+    [
+        ("block = 256", "block = 100", "block must be at most 32, or a multiple of 32"),
+        ("block = 256", "block = 2048", "at most 1,024 threads in a block, not 2,048"),
+        ("shared = 1024", "shared = 512", "shared must be at least 1,024 bytes for 256 threads"),
+        ("shared = 1024", "shared = 200000", "at most 166,912 bytes of shared memory for a block"),
+        ("grid = 1", "grid = 0", "grid must be a whole number of at least 1"),
+    ],
+)
+def test_edited_plans_that_a_gpu_cannot_run(stage: str, edited: str, message: str) -> None:
+    plan = str(stages_of(Tiny, batch=5, target="cuda").plan)
+    (line,) = (line for line in plan.splitlines() if line.startswith("  call %d.1.bias: column{"))
+    assert stage in line
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        plan_from(plan.replace(line, line.replace(stage, edited)))
+
+
+def test_a_table_of_choices_is_for_c() -> None:
+    with pytest.raises(NoeiraError, match="for target cpu: cuda is cut by rule alone"):
+        stages_of(Tiny, target="cuda", choices=Choices())

@@ -13,6 +13,7 @@ import pytest
 from cuda_texts import BROKEN, LARGE, TEXT, kernel, nvrtc_or_skip
 
 from noeira.codegen.arch import arch
+from noeira.codegen.launches import StageLaunch
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.ir.plan import parse_plans
@@ -247,14 +248,14 @@ plan @relu.forward for cuda sm_90 {
 def test_a_launch_that_does_not_fit(nvrtc: CudaCompiler, cache: Cache):
     builder = CudaBuilder(nvrtc, SM_90)
     source = replace(unit(), parsed=(*parse_plans(PLAN),), symbols=(("k00_scale",),))
-    assert list(launches(source)) == [("k00_scale", 256, 0)]
+    assert list(launches(source)) == [StageLaunch("k00_scale", "map", 1, 256, 0)]
     assert build_library(source, builder, cache).built
     other = replace(unit("4.0f"), parsed=source.parsed, symbols=(("k01_one",),))
     with pytest.raises(CompilerError, match=r"kernel k01_one: it is launched with 256 threads"):
         build_library(other, builder, cache)
     large = parse_plans(PLAN.replace("block = 256", "block = 256, shared = 232960"))
     other = replace(other, parsed=(*large,), symbols=source.symbols)
-    assert list(launches(other)) == [("k00_scale", 256, 232_960)]
+    assert list(launches(other)) == [StageLaunch("k00_scale", "map", 1, 256, 232_960)]
     with pytest.raises(CompilerError, match=r"it takes 232,960 bytes of shared memory \(0 in"):
         build_library(other, builder, cache)
 

@@ -18,7 +18,7 @@ from noeira.runtime.checked_launches import regions_of
 from noeira.runtime.cxx_compiler import find_cxx_compiler
 from noeira.runtime.device import Argument, Launch, Memory
 from noeira.runtime.emulated_device import EmulatedDevice, emulated_device
-from noeira.runtime.emulator import build
+from noeira.runtime.emulator_build import build
 from noeira.runtime.launched_entry import LaunchedEntry
 
 has_compiler = pytest.mark.skipif(find_cxx_compiler() is None, reason="no C++ compiler")

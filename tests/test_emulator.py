@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from noeira.errors import CompilerError, DeviceError, KernelFault
-from noeira.runtime import cxx_compiler, emulator_build
+from noeira.runtime import c_compiler, emulator_build
 from noeira.runtime.cxx_compiler import find_cxx_compiler, require_cxx_compiler
-from noeira.runtime.emulator import EmulatedUnit, Region, build
+from noeira.runtime.emulator import EmulatedUnit, Region
+from noeira.runtime.emulator_build import build
 from noeira.runtime.emulator_text import find_kernels, host_text
 
 TEXT = (Path(__file__).parent / "emulator_kernels.cu").read_text(encoding="utf-8")
@@ -471,7 +472,7 @@ def test_no_compiler_and_a_useless_one(tmp_path: Path, monkeypatch: pytest.Monke
         require_cxx_compiler()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(cxx_compiler, "ziglang_program", lambda: None)
+    monkeypatch.setattr(c_compiler, "ziglang_program", lambda: None)
     assert find_cxx_compiler() is None
     with pytest.raises(CompilerError) as caught:
         require_cxx_compiler()

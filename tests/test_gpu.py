@@ -35,6 +35,9 @@ pytestmark = pytest.mark.gpu
 
 MLP = Sequential[LinearReLU[784, 256], Linear[256, 10]]
 OPS = [rule for rule in every_op() if rule.launches]
+# How much larger than on the CPU errors may be: the GPU's exponentials and the like are wrong by 2
+# units in the last place, or more, where the C library's are by less than 1.
+MATHS = 4
 SIZES = (1, 31, 32, 33, 100, 127, 257)
 
 
@@ -65,7 +68,7 @@ class OnDevice:
         """The unit, built and loaded."""
         source = Source("cuda", "sweep", self.kernels.text, "")
         library = build_library(source, self.gpu.builder, open_cache())
-        return self.device.load(library.path, self.gpu.arch.name)
+        return self.device.load(self.gpu.path(library), self.gpu.arch.name)
 
     def run(self, case: Case, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs of a case."""
@@ -104,7 +107,8 @@ def check(case: Case, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray
             assert np.array_equal(got, want), case.label
             continue
         error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
-        assert error <= TOLERANCE[dtype_name(got.dtype)], f"{case.label}: relative error {error}"
+        most = MATHS * TOLERANCE[dtype_name(got.dtype)]
+        assert error <= most, f"{case.label}: relative error {error}"
 
 
 @cache

@@ -14,9 +14,9 @@ from noeira.errors import VerifyError
 from noeira.ir.graph import Builder, ComputeGraph, Value
 from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage
 from noeira.ir.text import Dump
-from noeira.ir.types import TensorType, lay_out
+from noeira.ir.types import ALIGNMENT, TensorType, lay_out
 from noeira.passes.dce import DeadCodeElimination
-from noeira.passes.first_fit import ALIGNMENT, Span, first_fit
+from noeira.passes.first_fit import Span, first_fit
 from noeira.passes.memory import has_gaps, make_plan
 from noeira.passes.schedule import Schedule
 

@@ -64,11 +64,6 @@ class Arch:
     block_threads: int = THREADS_PER_BLOCK
     grid: int = GRID
 
-    @property
-    def ptx_name(self) -> str:
-        """The name of its instructions in PTX, which newer GPUs run too: `compute_90`."""
-        return self.name.replace("sm_", "compute_")
-
     def runs_on(self, capability: tuple[int, int]) -> bool:
         """Whether machine code for this one runs on a device: only within a major number, upwards.
 

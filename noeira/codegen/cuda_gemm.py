@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from noeira.codegen.arch import WARP, Arch
 from noeira.codegen.cuda_gemm_rule import choose_cuda_gemm
 from noeira.codegen.cuda_gemm_tile import TOTAL_BLOCK, CudaGemmChoice
 from noeira.codegen.gemm import Cut, Gemm
 from noeira.codegen.gemm_stages import gemm_of
-from noeira.codegen.launches import launch, within
+from noeira.codegen.launches import launch, whole, within
 from noeira.codegen.loops import Function
 from noeira.codegen.lower import Body
 from noeira.errors import VerifyError
@@ -99,11 +98,6 @@ def described(gemm: Gemm, stage: Stage, dtype: str) -> CudaGemmChoice:
             f"threads, at least {WARP} are needed: make rows or columns larger"
         )
     return cut
-
-
-def whole(value: Any) -> bool:
-    """Whether an option is a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_room(stage: Stage, cut: CudaGemmChoice, arch: Arch) -> None:

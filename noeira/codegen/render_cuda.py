@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from noeira.codegen.environment import template
-from noeira.codegen.kernels import function_names
+from noeira.codegen.launches import stage_launches
 from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.codegen.sharing import kernel_views, plan_strings, shared_kernels
 from noeira.codegen.source import Source
@@ -59,10 +59,7 @@ def call_lines(plan: Plan, call: Call, symbol: str) -> list[str]:
     operands = (f"%{v.name}" for v in (*call.node.inputs, *call.node.outputs))
     arguments = ", ".join([workspace, *operands])
     found = []
-    names = zip(function_names(call, symbol), call.choice.stages, strict=True)
-    for function, stage in names:
-        options = dict(stage.options)
-        shape = [options["grid"], options["block"]]
-        shape += [options["shared"]] if options.get("shared") else []
-        found.append(f"{function}<<<{', '.join(map(str, shape))}>>>({arguments})")
+    for one in stage_launches(call, symbol):
+        shape = [one.grid, one.block, *([one.shared] if one.shared else [])]
+        found.append(f"{one.kernel}<<<{', '.join(map(str, shape))}>>>({arguments})")
     return found

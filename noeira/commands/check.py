@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.arch import ARCHS, DEFAULT_ARCH
+from noeira.codegen.arch import DEFAULT_ARCH
 from noeira.codegen.arch import arch as arch_named
 from noeira.commands.checked_unit import CheckedUnit, file_unit, network_unit
 from noeira.commands.files import read_text
-from noeira.commands.network import add_options, stages_from
+from noeira.commands.network import add_arch, add_options, stages_from
 from noeira.commands.terminal import paint
 from noeira.commands.usage import UsageError, reading
 from noeira.commands.values import bind_inputs, bind_states
 from noeira.errors import KernelFault, NoeiraError
 from noeira.report.check import CheckedKernel, CheckReport, Found, faults_of
+from noeira.runtime.interrupts import let_through
 
 if TYPE_CHECKING:
     from noeira.runtime.device import Launch
@@ -36,12 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(parser, choices=False, target=False)
     add = parser.add_argument_group("checking").add_argument
-    add(
-        "--arch",
-        type=str.lower,
-        choices=tuple(ARCHS),
-        help=f"GPU that CUDA is for (default: {DEFAULT_ARCH})",
-    )
+    add_arch(add)
     add(
         "--order",
         choices=ORDERS,
@@ -112,7 +108,7 @@ def report_of(args: argparse.Namespace) -> CheckReport:
         unit = file_unit(args.model, toolchain)
         chosen = chosen_entries(unit, args)
     else:
-        entry, args.entry = args.entry, ""
+        entry, args.entry, args.target = args.entry, "", "cuda"
         unit = network_unit(stages_from(args), entry, toolchain)
         chosen = unit.entries
     watcher.kernels = kernels_of(unit, chosen, args.kernel)
@@ -168,7 +164,8 @@ def launch_all(unit: CheckedUnit, name: str, seed: int, watcher: Watcher) -> boo
     entry = unit.entry(index)
     bind_states(entry, seed, None)
     bind_inputs(entry, seed, None)
-    entry.run()
+    with let_through():
+        entry.run()
     for kernel in own:
         watcher.kernels[kernel].launches += 1
     return True

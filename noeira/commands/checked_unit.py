@@ -10,15 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.kernels import function_names
-from noeira.codegen.source import Source
-from noeira.commands.files import (
-    plans_in_source,
-    read_dump,
-    read_plan,
-    read_text,
-    symbols_in_source,
-)
+from noeira.codegen.launches import stage_launches
+from noeira.commands.files import read_dump, read_plan, unit_source
 from noeira.compiler import lower, render_plans
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.plan import Plan
@@ -58,9 +51,8 @@ class CheckedUnit:
         """The kernel and the stage of every launch of a plan."""
         plan, symbols = self.plans[index], self.library.symbols[index]
         for call, symbol in zip(plan.calls, symbols, strict=True):
-            names = function_names(call, symbol)
-            for name, stage in zip(names, call.choice.stages, strict=True):
-                yield name, stage.name
+            for one in stage_launches(call, symbol):
+                yield one.kernel, one.stage
 
 
 def network_unit(stages: Stages, entry: str, toolchain: CudaToolchain) -> CheckedUnit:
@@ -114,17 +106,13 @@ def source_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
     """
     from noeira.runtime.build import build_library
 
-    text = read_text(path)
-    plans = plans_in_source(path, text)
-    toolchain = for_plan(plans[0], path, toolchain)
-    symbols = symbols_in_source(path, text, plans)
-    name = text.partition("\n")[0].removeprefix("// noeira: ").partition(" for ")[0]
-    source = Source("cuda", name, text, "".join(map(str, plans)), None, tuple(plans), symbols)
+    source = unit_source(path)
+    toolchain = for_plan(source.parsed[0], path, toolchain)
     try:
         library = build_library(source, toolchain.builder.lenient(), toolchain.cache)
     except CompilerError as error:
         raise CompilerError(refusal(path, str(error))) from None
-    return CheckedUnit(tuple(plans), library, Path(path), toolchain)
+    return CheckedUnit(source.parsed, library, Path(path), toolchain)
 
 
 def refusal(path: str, message: str) -> str:

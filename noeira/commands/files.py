@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from noeira.codegen.kernels import function_names
+from noeira.codegen.source import Source
 from noeira.commands.plan_check import check_plan
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph
@@ -117,7 +118,7 @@ def check_initials(graph: ComputeGraph, text: str) -> None:
 
 
 def plans_in_source(path: str, text: str) -> list[Plan]:
-    """The plans that a unit of C carries. Raises ParseError if it has none."""
+    """The plans that a unit carries. Raises ParseError if it has none."""
     found = PLANS.search(text)
     if found is None:
         last = max(len(text.splitlines()), 1)
@@ -126,6 +127,19 @@ def plans_in_source(path: str, text: str) -> list[Plan]:
     lines = (match[1] for match in STRING.finditer(found[1]))
     unescaped = (re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), line) for line in lines)
     return plans_in_text(f"{path}: {PLANS_SYMBOL}", "".join(unescaped))
+
+
+def unit_source(path: str) -> Source:
+    """A unit of C or CUDA as it stands, with the plans that it carries. Raises ParseError if it has
+    none, or its launches are not theirs.
+    """
+    text = read_text(path)
+    plans = plans_in_source(path, text)
+    name = text.partition("\n")[0].removeprefix("// noeira: ").partition(" for ")[0]
+    language = plans[0].target.partition(" ")[0]
+    symbols = symbols_in_source(path, text, plans) if language == "cuda" else ()
+    parsed = tuple(plans)
+    return Source(language, name, text, "".join(map(str, plans)), None, parsed, symbols)
 
 
 def symbols_in_source(path: str, text: str, plans: Sequence[Plan]) -> tuple[tuple[str, ...], ...]:

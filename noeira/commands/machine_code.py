@@ -14,7 +14,7 @@ from noeira.runtime.build import Library
 ENTRY = re.compile(r"^(?:\.\w+ )*\.entry (\w+)\(.*?^\}\n", flags=re.MULTILINE | re.DOTALL)
 # What PTX declares outside of kernels, and its name.
 DECLARATION = re.compile(
-    r"^\.(?:extern|shared|global|const)\b[^=;\n]*?(\w+)(?:\[\d*\])?[^;]*;$", re.M
+    r"^\.(?:extern|shared|global|const)\b[^=;\n]*?(\w+)(?:\[\d*\])*(?: *=[^;]*)?;$", re.M
 )
 
 

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -56,8 +57,43 @@ def add_model(parser: argparse.ArgumentParser, choices: bool = True, target: boo
 
 
 def add_options(parser: argparse.ArgumentParser, choices: bool = True, target: bool = True) -> None:
-    """The options that decide a network's step."""
+    """The options that decide a network's step, and what it is written for."""
     add = parser.add_argument_group("the training step").add_argument
+    add_step(add)
+    add(
+        "--isa",
+        type=str.lower,
+        choices=tuple(ISAS),
+        help="vector unit that C is for (default: this machine's)",
+    )
+    if target:
+        add(
+            "--target",
+            choices=("cpu", "cuda"),
+            default="cpu",
+            help="what the kernels are written for (default: cpu)",
+        )
+        add_arch(add)
+    if choices:
+        add(
+            "--choices",
+            metavar="FILE",
+            help="table of tuned choices, from noeira tune (default: that of NOEIRA_CHOICES)",
+        )
+
+
+def add_arch(add: Callable[..., object]) -> None:
+    """The kind of GPU."""
+    add(
+        "--arch",
+        type=str.lower,
+        choices=tuple(ARCHS),
+        help=f"GPU that CUDA is for (default: {DEFAULT_ARCH})",
+    )
+
+
+def add_step(add: Callable[..., object]) -> None:
+    """What the network is given, and what a step of it is."""
     add(
         "--batch",
         type=reading(positive, "a whole number of at least 1"),
@@ -102,31 +138,6 @@ def add_options(parser: argparse.ArgumentParser, choices: bool = True, target: b
         "parameters: Normal[0.0,0.02]",
     )
     add("--entry", default="", help="step, gradients or forward (default: the last there is)")
-    add(
-        "--isa",
-        type=str.lower,
-        choices=tuple(ISAS),
-        help="vector unit that C is for (default: this machine's)",
-    )
-    if target:
-        add(
-            "--target",
-            choices=("cpu", "cuda"),
-            default="cpu",
-            help="what the kernels are written for (default: cpu)",
-        )
-        add(
-            "--arch",
-            type=str.lower,
-            choices=tuple(ARCHS),
-            help=f"GPU that CUDA is for (default: {DEFAULT_ARCH})",
-        )
-    if choices:
-        add(
-            "--choices",
-            metavar="FILE",
-            help="table of tuned choices, from noeira tune (default: that of NOEIRA_CHOICES)",
-        )
 
 
 def loss(text: str) -> Any:

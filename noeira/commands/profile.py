@@ -12,7 +12,7 @@ from noeira.codegen.render_c import render_c
 from noeira.codegen.sharing import shared_kernels
 from noeira.commands.files import read_dump, read_plan
 from noeira.commands.network import add_options, stages_from
-from noeira.commands.run import ALSO_RUNS, target_of
+from noeira.commands.run import ALSO_RUNS, plan_target
 from noeira.commands.usage import UsageError, positive, reading
 from noeira.commands.values import bind_inputs, bind_states
 from noeira.compiler import lower
@@ -112,7 +112,7 @@ def planned(args: argparse.Namespace, toolchain: CToolchain) -> tuple[Plan, CTar
             made = f"{path} has its choices made"
             raise UsageError(f"{made}; --choices goes with a .nir or a network")
         plan = read_plan(path)
-        made_for = target_of(plan, path, toolchain)
+        made_for = plan_target(plan, path, toolchain)
         assert isinstance(made_for, CTarget)
         return plan, made_for
     target = c_target(args.isa, chosen_table(args.choices))

@@ -10,18 +10,9 @@ from pathlib import Path
 from noeira.codegen.c import CTarget
 from noeira.codegen.choices import chosen_table
 from noeira.codegen.sharing import renumbered
-from noeira.codegen.source import Source
 from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
-from noeira.commands.files import (
-    PLANS_SYMBOL,
-    plans_in_source,
-    plans_in_text,
-    read_dump,
-    read_plan,
-    read_text,
-    symbols_in_source,
-)
+from noeira.commands.files import PLANS_SYMBOL, plans_in_text, read_dump, read_plan, unit_source
 from noeira.commands.network import DUMPED, add_options, load_module, stages_from
 from noeira.commands.usage import UsageError, reading
 from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
@@ -32,6 +23,7 @@ from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import TARGETS
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
+from noeira.runtime.interrupts import let_through
 from noeira.runtime.launched_entry import LaunchedEntry
 from noeira.runtime.toolchain import Toolchain, choose_toolchain
 
@@ -83,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
     entry = loaded(args)
     bind_states(entry, args.seed, args.weights)
     bind_inputs(entry, args.seed, args.inputs)
-    entry.run()
+    with let_through():
+        entry.run()
     for line in output_lines(entry):
         print(line)
     if args.save is not None:
@@ -121,7 +114,7 @@ def loaded(args: argparse.Namespace) -> EntryPoint:
 
 def from_dump(dump: Dump, target: str, choices: str | None) -> EntryPoint:
     """A graph, after the passes that are still to do, with the choices of a table."""
-    toolchain = choose_toolchain(target, chosen_table(choices))
+    toolchain = choose_toolchain(target, chosen_table(choices, target))
     if toolchain is None:
         return ReferenceEntry(run_passes(dump).graph)
     return compiled(lower(dump, toolchain.target), toolchain.target, toolchain)
@@ -133,7 +126,7 @@ def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
     toolchain = choose_toolchain(target or own)
     if toolchain is None:
         return ReferenceEntry(plan.graph)
-    return compiled(plan, target_of(plan, path, toolchain), toolchain)
+    return compiled(plan, plan_target(plan, path, toolchain), toolchain)
 
 
 def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
@@ -148,22 +141,18 @@ def from_source(path: str, entry: str, target: str) -> EntryPoint:
     from noeira.runtime.c_compiler import require_compiler
     from noeira.runtime.cache import open_cache
 
-    text = read_text(path)
-    plans = plans_in_source(path, text)
+    source = unit_source(path)
+    plans = [*source.parsed]
     plan = chosen(plans, path, entry)
     if target == "cpu":
         require_compiler()
     toolchain = choose_toolchain(target)
     assert toolchain is not None
     builder = toolchain.builder
-    first = text.partition("\n")[0]
-    name = first.removeprefix("// noeira: ").partition(" for ")[0]
-    made = render_plans(name, plans, target_of(plan, path, toolchain))
-    if renumbered(text) != renumbered(made.text):
+    made = render_plans(source.name, plans, plan_target(plan, path, toolchain))
+    if renumbered(source.text) != renumbered(made.text):
         print(f"running {path} as it stands (edited)")
         builder = builder.lenient()
-    symbols = symbols_in_source(path, text, plans) if made.target == "cuda" else ()
-    source = Source(made.target, name, text, made.plans, symbols=symbols)
     library = build_library(source, builder, open_cache())
     return toolchain.entry(plan, library, plans.index(plan))
 
@@ -196,7 +185,7 @@ def from_cubin(path: str, entry: str) -> EntryPoint:
     plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
     plan = chosen(plans, path, entry)
     toolchain = cuda_toolchain()
-    made = render_plans(plan.name.partition(".")[0], plans, target_of(plan, path, toolchain))
+    made = render_plans(plan.name.partition(".")[0], plans, plan_target(plan, path, toolchain))
     with toolchain.device.session():
         module = toolchain.device.load(Path(path).absolute(), plan.target.split()[-1])
     return LaunchedEntry(plan, toolchain.device, module, made.symbols[plans.index(plan)])
@@ -230,7 +219,7 @@ def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
     return found[entry]
 
 
-def target_of(plan: Plan, path: str, toolchain: Toolchain) -> Target:
+def plan_target(plan: Plan, path: str, toolchain: Toolchain) -> Target:
     """The target that a plan was made for. Raises NoeiraError if this machine cannot run it."""
     own, wanted = toolchain.target, target_named(plan.target)
     if not isinstance(own, CTarget) or not isinstance(wanted, CTarget):

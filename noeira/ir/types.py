@@ -10,6 +10,8 @@ FLOATS = ("f32", "f64", "bf16", "f16")
 
 # Members of a layout start at multiples of 32 elements: 64-byte aligned even in 16 bits.
 LAYOUT_ALIGNMENT = 32
+# Bytes: where a value begins in memory, of the host and of a device.
+ALIGNMENT = 64
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-ALIGNMENT = 64
+from noeira.ir.types import ALIGNMENT
 
 # Bytes low … high, high not included.
 Interval = tuple[int, int]

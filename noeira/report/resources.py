@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.arch import Arch, Occupancy
-from noeira.codegen.kernels import function_names
+from noeira.codegen.launches import stage_launches
 from noeira.ir.plan import Call
 from noeira.report.table import table
 
@@ -131,13 +131,11 @@ def stage_uses(
     away.
     """
     found = list[StageUse]()
-    for name, stage in zip(function_names(call, symbol), call.choice.stages, strict=True):
-        options = dict(stage.options)
-        block, shared = options["block"], options.get("shared", 0)
-        if name in known:
-            occupancy = known[name].occupancy(arch, block, shared)
-            used = StageUse(stage.name, options["grid"], block, shared, known[name], occupancy)
-            found.append(used)
+    for one in stage_launches(call, symbol):
+        taken = known.get(one.kernel)
+        if taken is not None:
+            occupancy = taken.occupancy(arch, one.block, one.shared)
+            found.append(StageUse(one.stage, one.grid, one.block, one.shared, taken, occupancy))
     return tuple(found)
 
 

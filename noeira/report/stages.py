@@ -112,7 +112,7 @@ def stages_of(
     optimizer = optimizer if loss is not None else None
     check_options(batch, target, loss, optimizer)
     job = make_job(kind, loss, optimizer, batch, input, init, dtype, ())
-    return Stages(job, target_of(target, isa, arch, chosen_table(choices)), entry)
+    return Stages(job, target_of(target, isa, arch, chosen_table(choices, target)), entry)
 
 
 def target_of(

@@ -14,6 +14,7 @@ from typing import TypedDict
 
 from noeira import config
 from noeira.codegen.target import ISA, isa_from_macros
+from noeira.config import Setting
 from noeira.errors import CompilerError
 from noeira.runtime.cache import Cache, open_cache
 from noeira.runtime.cache_entry import digest_of
@@ -166,25 +167,33 @@ def _search(cache: Cache) -> tuple[Compiler | None, list[str]]:
 
 def candidates() -> Iterator[tuple[str, ...]]:
     """The commands to try, only one with CC. Raises CompilerError if CC names no program."""
-    chosen = config.CC.read()
+    return commands(config.CC, ("cc", "gcc", "clang"), zig="cc")
+
+
+def commands(
+    setting: Setting[str | None], names: tuple[str, ...], zig: str
+) -> Iterator[tuple[str, ...]]:
+    """The command that a setting names, else the programs of these names that there are, and what
+    the `ziglang` package calls such a compiler. Raises CompilerError if the setting names no
+    program.
+    """
+    chosen, name = setting.read(), setting.name
     if chosen is not None:
         try:
             command = tuple(shlex.split(chosen))
         except ValueError as error:
-            raise CompilerError(f"CC={chosen}: {error}") from None
+            raise CompilerError(f"{name}={chosen}: {error}") from None
         if which(command[0]) is None:
             raise CompilerError(
-                f"CC={chosen}: there is no program {command[0]}. Correct CC, or unset it"
+                f"{name}={chosen}: there is no program {command[0]}. Correct {name}, or unset it"
             )
         # Compilers run in folders of their own, where a relative path would lead nowhere.
         program = os.path.abspath(command[0]) if os.path.dirname(command[0]) else command[0]
         yield program, *command[1:]
         return
-    for name in ("cc", "gcc", "clang"):
-        if which(name) is not None:
-            yield (name,)
+    yield from ((program,) for program in names if which(program) is not None)
     if ziglang_program() is not None:
-        yield sys.executable, "-m", "ziglang", "cc"
+        yield sys.executable, "-m", "ziglang", zig
 
 
 def which(name: str) -> str | None:

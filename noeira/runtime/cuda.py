@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +35,31 @@ DRIVER_ADVICE = (
     "libcuda.so.1 comes with the driver: install it, or use target='cuda-cpu', which needs no GPU"
 )
 GPU_ADVICE = "look at what nvidia-smi and CUDA_VISIBLE_DEVICES say; target='cuda-cpu' needs no GPU"
+NEWER_BUILD = (
+    "install a newer driver, or build pycuda with the headers of the driver's CUDA version; see "
+    "docs/cuda.md"
+)
+TOOLCHAIN_ADVICE = (
+    "if the compiler is of a newer version of CUDA, install a newer driver, or a compiler of the "
+    "driver's version in its place, such as nvidia-cuda-nvrtc-cu12 in place of nvidia-cuda-nvrtc"
+)
+# What the driver says of kernels that it cannot load: of another architecture, or of a compiler
+# that is too new for it.
+OTHER_ARCH = "no kernel image"
+OTHER_TOOLCHAIN = ("device kernel image is invalid", "unsupported toolchain", "PTX JIT")
+# What it says when a kernel failed so that every later call of the process fails too. Of these,
+# pycuda has its LaunchError only for some.
+FATAL = (
+    "illegal memory access",
+    "misaligned address",
+    "illegal instruction",
+    "invalid program counter",
+    "hardware stack error",
+    "operation not supported on global/shared address space",
+    "device-side assert",
+    "launch timed out",
+    "unspecified launch failure",
+)
 FORKED = (
     "CUDA does not work in a process that was forked after its parent began to use it: start "
     "processes by 'spawn', or fork before the first call"
@@ -89,14 +116,17 @@ def import_failure(error: ImportError) -> MissingError:
     """What is missing when pycuda cannot be imported."""
     if error.name == "pycuda":
         return MissingError("pycuda", "pycuda is not installed", PYCUDA_ADVICE)
+    if "undefined symbol: cu" in str(error):
+        text = f"pycuda was built for a newer NVIDIA driver ({words(error)})"
+        return MissingError("NVIDIA driver", text, NEWER_BUILD)
     if "libcuda" in str(error) or "nvcuda" in str(error):
         return MissingError("NVIDIA driver", "there is no NVIDIA driver", DRIVER_ADVICE)
     return MissingError("pycuda", f"pycuda cannot be imported ({words(error)})", PYCUDA_ADVICE)
 
 
 def words(error: Exception) -> str:
-    """What a pycuda error says, on one line."""
-    return " ".join(str(error).split())
+    """What a pycuda error says, on one line, without the dash before a log that is empty."""
+    return " ".join(str(error).split()).removesuffix(" -")
 
 
 def found_devices() -> list[Found]:
@@ -122,6 +152,29 @@ def capability_of(arch: str) -> tuple[int, int]:
 
 _opened: dict[int, CudaDevice] = {}
 _mutex = Lock()
+
+
+def release(context: Any, process: int) -> None:
+    """Give a primary context back. pycuda's own destructor does not: it takes the context for one
+    of its own. What still lies in the context goes with it, and then calls the driver no more.
+    """
+    if os.getpid() == process:
+        context.detach()
+
+
+def in_child() -> None:
+    """Let no object that a child process has from its parent call the driver, not even when it is
+    freed: that fails there, and may end the process. A context that is detached by another thread
+    than its own is only marked as gone.
+    """
+    for device in _opened.values():
+        thread = threading.Thread(target=device.context.detach)
+        thread.start()
+        thread.join()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=in_child)
 
 
 def open_cuda(number: int = 0) -> CudaDevice:
@@ -156,6 +209,8 @@ class CudaDevice(Device):
                     f"{self.name} is {self.arch}; kernels are for {arch_name(OLDEST)} and newer"
                 )
             self.context = gpu.retain_primary_context()
+            # At exit, after the memory of all programs, which is made later, was given back.
+            weakref.finalize(self, release, self.context, self.process)
             with self.session():
                 self.stream = self.driver.Stream()
         except self.driver.Error as error:
@@ -173,9 +228,13 @@ class CudaDevice(Device):
             self.context.push()
         try:
             yield
-        finally:
-            with self.doing("leaving the context"):
+        except BaseException:
+            # After a failed kernel this may fail too, but is not what is to be read of.
+            with suppress(self.driver.Error):
                 self.driver.Context.pop()
+            raise
+        with self.doing("leaving the context"):
+            self.driver.Context.pop()
 
     @contextmanager
     def doing(self, what: str) -> Iterator[None]:
@@ -189,7 +248,7 @@ class CudaDevice(Device):
         if not isinstance(error, self.driver.Error):
             return error
         text = f"{doing} failed on {self.name}: {words(error)}"
-        if isinstance(error, self.driver.LaunchError):
+        if any(what in text for what in FATAL):
             text += (
                 "; nothing more can be done on the GPU in this process. `noeira check MODEL` runs "
                 "the kernels on the CPU and finds what they do wrong"
@@ -260,16 +319,23 @@ class CudaDevice(Device):
             try:
                 module = self.driver.module_from_buffer(path.read_bytes())
             except self.driver.Error as error:
-                text = words(error)
-                if "no kernel image" in text or "device kernel image is invalid" in text:
-                    built = f"were compiled for {arch}" if arch else "are for another architecture"
-                    raise DeviceError(
-                        f"{self.name} ({self.arch}) cannot run the kernels in {path}, which "
-                        f"{built}: {text}"
-                    ) from None
-                raise self.error(error, f"loading {path}") from None
+                raise self.load_error(error, path, arch) from None
         self.modules[path] = module
         return module
+
+    def load_error(self, error: Exception, path: Path, arch: str) -> Exception:
+        """What to raise for a unit, built for `arch`, that the driver does not take."""
+        text = words(error)
+        too_new = any(what in text for what in OTHER_TOOLCHAIN)
+        if not too_new and OTHER_ARCH not in text:
+            return self.error(error, f"loading {path}")
+        built = f"were compiled for {arch}" if arch else "are for another architecture"
+        text = f"{self.name} ({self.arch}) cannot run the kernels in {path}, which {built}: {text}"
+        if too_new:
+            version = self.driver.get_driver_version()
+            text += f"; the driver is for CUDA {version // 1000}.{version % 1000 // 10}: "
+            text += TOOLCHAIN_ADVICE
+        return DeviceError(text)
 
     def launcher(self, module: Any, launch: Launch) -> Callable[[], object]:
         with self.doing(f"getting the kernel {launch.kernel}"):

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from noeira.codegen.arch import Arch
 from noeira.codegen.source import Source
 from noeira.runtime.cache_entry import Entry
 from noeira.runtime.cuda_compiler import CudaCompiler
 from noeira.runtime.resources import Resources, check_kernel, read_resources, resources_text
+
+if TYPE_CHECKING:
+    from noeira.codegen.launches import StageLaunch
 
 SOURCE, BINARY, PTX, RESOURCES = "unit.cu", "unit.cubin", "unit.ptx", "resources.json"
 
@@ -57,10 +61,10 @@ class CudaBuilder:
         """
         made = self.compiler.compile(source.text, SOURCE, self.arch, folder)
         kernels = {kernel.kernel: kernel for kernel in made.resources}
-        for name, block, shared in launches(source):
+        for one in launches(source):
             # Text without such a kernel was edited: what launches it says so.
-            if name in kernels:
-                check_kernel(kernels[name], self.arch, block, shared)
+            if one.kernel in kernels:
+                check_kernel(kernels[one.kernel], self.arch, one.block, one.shared)
         return {
             BINARY: made.binary,
             PTX: made.ptx.encode(),
@@ -72,18 +76,13 @@ class CudaBuilder:
         return replace(self, compiler=self.compiler.lenient())
 
 
-def launches(source: Source) -> Iterator[tuple[str, int, int]]:
-    """Every launch of a source's plans: the kernel's name, the threads of a block, and the bytes of
-    dynamic shared memory; nothing where the plans are not at hand.
-    """
-    from noeira.codegen.kernels import function_names
+def launches(source: Source) -> Iterator[StageLaunch]:
+    """Every launch of a source's plans; nothing where these are not at hand."""
+    from noeira.codegen.launches import stage_launches
 
     for plan, symbols in zip(source.parsed, source.symbols, strict=False):
         for call, symbol in zip(plan.calls, symbols, strict=True):
-            names = function_names(call, symbol)
-            for name, stage in zip(names, call.choice.stages, strict=True):
-                options = dict(stage.options)
-                yield name, options["block"], options.get("shared", 0)
+            yield from stage_launches(call, symbol)
 
 
 def unit_resources(entry: Entry) -> tuple[Resources, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +19,9 @@ from noeira.runtime.c_compiler import (
     ENVIRONMENT,
     NATIVE_FLAGS,
     PROBE_SECONDS,
+    commands,
     processor,
     programs,
-    which,
-    ziglang_program,
 )
 from noeira.runtime.cache import Cache, open_cache
 from noeira.runtime.cache_entry import digest_of
@@ -170,24 +168,7 @@ def _search(cache: Cache) -> tuple[CxxCompiler | None, list[str]]:
 
 def candidates() -> Iterator[tuple[str, ...]]:
     """The commands to try, only one with CXX. Raises CompilerError if CXX names no program."""
-    chosen = config.CXX.read()
-    if chosen is not None:
-        try:
-            command = tuple(shlex.split(chosen))
-        except ValueError as error:
-            raise CompilerError(f"CXX={chosen}: {error}") from None
-        if which(command[0]) is None:
-            raise CompilerError(
-                f"CXX={chosen}: there is no program {command[0]}. Correct CXX, or unset it"
-            )
-        program = os.path.abspath(command[0]) if os.path.dirname(command[0]) else command[0]
-        yield program, *command[1:]
-        return
-    for name in ("c++", "g++", "clang++"):
-        if which(name) is not None:
-            yield (name,)
-    if ziglang_program() is not None:
-        yield sys.executable, "-m", "ziglang", "c++"
+    return commands(config.CXX, ("c++", "g++", "clang++"), zig="c++")
 
 
 def linker(command: tuple[str, ...]) -> tuple[str, ...]:

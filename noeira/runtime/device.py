@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import DeviceMemoryError
+from noeira.ir.types import ALIGNMENT
 
 if TYPE_CHECKING:
     import numpy as np
-
-# Where a value begins on a device, as it does in memory of the host.
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DeviceError, KernelFault
 from noeira.runtime.debug_lines import Library, Row, line_at
-from noeira.runtime.emulator_build import build, emulator_identity
 
 if TYPE_CHECKING:
     from ctypes import Array, c_ubyte
-
-__all__ = ["EmulatedUnit", "KernelFault", "Region", "build", "emulator_identity"]
 
 ORDERS = ("forward", "reverse", "random")
 MESSAGE_BYTES = 16384
@@ -60,8 +57,8 @@ class Region:
 
 
 class EmulatedUnit:
-    """A library that `build` made, loaded for the life of the process. Any thread may launch; one
-    launch of a unit runs at a time.
+    """A library that `emulator_build.build` made, loaded for the life of the process. Any thread
+    may launch; one launch of a unit runs at a time.
     """
 
     def __init__(self, path: Path | str, name: str = "unit.cu") -> None:

@@ -1,9 +1,11 @@
-"""Ctrl-C put off: what has begun on a device is ended first."""
+"""Ctrl-C put off, for what has begun on a device to end; or let through, for what may never end."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -34,3 +36,18 @@ class PutOff:
             signal.signal(signal.SIGINT, self.before)
             if self.came is not None:
                 self.before(*self.came)
+
+
+@contextmanager
+def let_through() -> Iterator[None]:
+    """In a `with`, Ctrl-C ends the process at once: Python would answer it only when a kernel has
+    returned, and one that somebody edited may never do that. For commands, not for programs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, Call, Plan
-from noeira.ir.types import DTYPE_BYTES
-from noeira.runtime.device import ALIGNMENT, Argument, Device, Launch, Memory, rounded
+from noeira.ir.types import ALIGNMENT, DTYPE_BYTES
+from noeira.runtime.device import Argument, Device, Launch, Memory, rounded
 
 if TYPE_CHECKING:
     from noeira.ir.graph import Value
@@ -60,16 +60,15 @@ def launches_of(
     """The launches of a step in order. symbols: the kernel of each call. pointers: where inputs,
     states and outputs begin, by root.
     """
-    from noeira.codegen.kernels import function_names
+    from noeira.codegen.launches import stage_launches
 
     for call, symbol in zip(plan.calls, symbols, strict=True):
         given = arguments(plan, call, arena, pointers)
         made = ", ".join(map(str, call.node.outputs))
-        names, stages = function_names(call, symbol), call.choice.stages
-        for number, (name, stage) in enumerate(zip(names, stages, strict=True)):
-            options = dict(stage.options)
-            size = options["grid"], options["block"], options.get("shared", 0)
-            yield Launch(name, *size, given, made, number, number == len(stages) - 1)
+        last = len(call.choice.stages) - 1
+        for number, one in enumerate(stage_launches(call, symbol)):
+            size = one.grid, one.block, one.shared
+            yield Launch(one.kernel, *size, given, made, number, number == last)
 
 
 def arguments(

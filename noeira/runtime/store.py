@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
-from noeira.ir.types import Layout, TensorType
+from noeira.ir.types import ALIGNMENT, Layout, TensorType
 from noeira.runtime.fork import Lock
 from noeira.runtime.mirror import Mirror
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 # What a parameter owns, and the state that holds it for all parameters.
 KINDS = {"val": PARAMS, "grd": GRADIENTS, "m": FIRST_MOMENT, "v": SECOND_MOMENT}
-ALIGNMENT = 64
 
 
 def aligned_zeros(type: TensorType) -> np.ndarray:

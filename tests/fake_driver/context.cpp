@@ -52,6 +52,7 @@ int shared_memory_limit() {
 // The one primary context. pycuda's contexts are stacks of a thread, so ours are too.
 static int primary;
 static int retained = 0;
+static int created = 0;  // of these, how many by cuCtxCreate
 static thread_local std::vector<CUcontext> contexts;
 static CUcontext handle() { return (CUcontext)&primary; }
 bool current_context() { return !contexts.empty() && retained > 0; }
@@ -178,22 +179,27 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 // A context of one's own is the primary one here: nothing but the address could tell.
 CUresult cuCtxCreate(CUcontext *context, CUctxCreateParams *, unsigned, CUdevice device) {
     CUresult error = cuDevicePrimaryCtxRetain(context, device);
-    if (!error) contexts.push_back(*context);
+    if (!error) contexts.push_back(*context), created++;
     return error;
 }
 
+// For contexts that were created only: a primary one is released.
 CUresult cuCtxDetach(CUcontext) {
+    if (created == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    created--;
     if (!contexts.empty()) contexts.pop_back();
     return cuDevicePrimaryCtxRelease(0);
 }
 
 CUresult cuCtxPushCurrent(CUcontext context) {
+    if (!initialised()) return CUDA_ERROR_NOT_INITIALIZED;
     if (context != handle()) return CUDA_ERROR_INVALID_CONTEXT;
     contexts.push_back(context);
     return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent(CUcontext *context) {
+    if (!initialised()) return CUDA_ERROR_NOT_INITIALIZED;
     if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
     if (context) *context = contexts.back();
     contexts.pop_back();

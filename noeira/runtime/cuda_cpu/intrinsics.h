@@ -81,12 +81,15 @@ NOEIRA_INLINE double __ddiv_rn(double a, double b) { return a / b; }
 NOEIRA_INLINE double __drcp_rn(double a) { return 1.0 / a; }
 NOEIRA_INLINE double __dsqrt_rn(double a) { return __builtin_sqrt(a); }
 NOEIRA_INLINE double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
-NOEIRA_INLINE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
-NOEIRA_INLINE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
-NOEIRA_INLINE float rsqrt(float x) { return rsqrtf(x); }
+namespace noeira {
+NOEIRA_INLINE float one_by_root(float x) { return 1.0f / __builtin_sqrtf(x); }
+NOEIRA_INLINE double one_by_root(double x) { return 1.0 / __builtin_sqrt(x); }
+}  // namespace noeira
 NOEIRA_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 NOEIRA_INLINE float __fdividef(float a, float b) { return a / b; }
-// Macros, because the host's library has functions of these names.
+// Macros, because the host's library has functions of these names, a newer one at least.
+#define rsqrtf(x) noeira::one_by_root((float)(x))
+#define rsqrt(x) noeira::one_by_root(x)
 #define __expf(x) expf(x)
 #define __logf(x) logf(x)
 #define __powf(x, y) powf(x, y)
