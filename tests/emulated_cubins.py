@@ -16,7 +16,7 @@ from noeira.runtime.cache_entry import Entry
 from noeira.runtime.cuda_unit import BINARY, PTX, RESOURCES, CudaBuilder
 from noeira.runtime.cxx_compiler import require_cxx_compiler
 from noeira.runtime.emulator_build import build, emulator_identity
-from noeira.runtime.resources import resources_text
+from noeira.runtime.kernel_resources import resources_text
 
 
 class EmulatedCubins(CudaBuilder):

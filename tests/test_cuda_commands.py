@@ -32,7 +32,7 @@ from noeira.runtime.cuda_compiler import find_cuda_compiler
 from noeira.runtime.cuda_unit import unit_resources
 from noeira.runtime.cxx_compiler import find_cxx_compiler
 from noeira.runtime.dump import Dumper
-from noeira.runtime.resources import Resources
+from noeira.runtime.kernel_resources import Resources
 
 pytest_plugins = ("command_line",)
 

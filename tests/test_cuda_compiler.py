@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cuda_texts import BROKEN, LARGE, LOG, TEXT, kernel, nvcc_or_skip, nvrtc_or_skip
+from compiler_texts import BROKEN, LARGE, LOG, TEXT, kernel, nvcc_or_skip, nvrtc_or_skip
 
 from noeira.codegen.arch import ARCHS, arch
 from noeira.errors import CompilerError

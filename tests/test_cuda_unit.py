@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_texts import BROKEN, LARGE, TEXT, kernel, nvrtc_or_skip
+from compiler_texts import BROKEN, LARGE, TEXT, kernel, nvrtc_or_skip
 
 from noeira.codegen.arch import arch
 from noeira.codegen.launches import StageLaunch

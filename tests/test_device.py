@@ -23,8 +23,8 @@ from noeira.ir.types import TensorType
 from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.passes.memory import make_plan
 from noeira.runtime import launched_entry
+from noeira.runtime.bound_launches import largest_values
 from noeira.runtime.launched_entry import LaunchedEntry
-from noeira.runtime.launches import largest_values
 from noeira.runtime.mirror import Mirror
 from noeira.runtime.program import Program
 from noeira.runtime.store import Store, aligned_zeros

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cuda_texts import TEXT, nvrtc_or_skip
+from compiler_texts import TEXT, nvrtc_or_skip
 
 from noeira.codegen.arch import arch
 from noeira.errors import CompilerError

@@ -131,6 +131,8 @@ ARCHS = {
     )
 }
 
+# The oldest that there is.
+OLDEST = next(iter(ARCHS.values()))
 # What CUDA is generated for where no GPU decides.
 DEFAULT_ARCH = "sm_80"
 
@@ -143,6 +145,16 @@ def arch(name: str) -> Arch:
     return found
 
 
+def arch_name(capability: tuple[int, int]) -> str:
+    """`sm_90` for (9, 0)."""
+    return f"sm_{capability[0]}{capability[1]}"
+
+
+def capability_of(name: str) -> tuple[int, int]:
+    """(9, 0) for `sm_90`, `sm_90a` or `compute_90`; (10, 0) for `sm_100`."""
+    return divmod(int("".join(c for c in name if c.isdigit())), 10)
+
+
 def arch_of(capability: tuple[int, int]) -> Arch:
     """The newest architecture that is not newer than a device of this compute capability.
 
@@ -150,10 +162,7 @@ def arch_of(capability: tuple[int, int]) -> Arch:
     """
     known = [one for one in ARCHS.values() if one.capability <= capability]
     if not known:
-        oldest = next(iter(ARCHS.values()))
-        major, minor = capability
         raise DeviceError(
-            f"the device has compute capability {major}.{minor} (sm_{major}{minor}): CUDA is "
-            f"generated for {oldest.name} and newer"
+            f"the device is {arch_name(capability)}: CUDA is generated for {OLDEST.name} and newer"
         )
     return known[-1]

@@ -183,7 +183,8 @@ def cuda() -> Iterator[Finding]:
 
 def gpus() -> Iterator[Finding]:
     """pycuda, the driver, and every GPU."""
-    from noeira.runtime.cuda import OLDEST, MissingError, arch_name, capability_of, found_devices
+    from noeira.codegen.arch import OLDEST, capability_of
+    from noeira.runtime.cuda import MissingError, found_devices
     from noeira.runtime.device import gigabytes
 
     there = {"pycuda": installed("pycuda") or "", "NVIDIA driver": ""}
@@ -203,8 +204,8 @@ def gpus() -> Iterator[Finding]:
         yield Finding("missing", missing.what, missing.text, missing.advice)
     for gpu in found:
         text = f"{gpu.name}, {gpu.arch}, {gigabytes(gpu.nbytes)}"
-        if capability_of(gpu.arch) < OLDEST:
-            older = f"{text}: older than {arch_name(OLDEST)}, the oldest that kernels are for"
+        if capability_of(gpu.arch) < OLDEST.capability:
+            older = f"{text}: older than {OLDEST.name}, the oldest that kernels are for"
             yield Finding("missing", f"GPU {gpu.number}", older)
         else:
             yield Finding("ok", f"GPU {gpu.number}", text)

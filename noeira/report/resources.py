@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from noeira.codegen.source import Source
     from noeira.codegen.target import Target
     from noeira.runtime.build import Library
-    from noeira.runtime.resources import Resources
+    from noeira.runtime.kernel_resources import Resources
 
 HEAD = (
     "kernel",

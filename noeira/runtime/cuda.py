@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noeira.codegen.arch import OLDEST, arch_name, capability_of
 from noeira.errors import DeviceError
 from noeira.runtime.device import Device, Launch, out_of_memory
 from noeira.runtime.fork import Lock
@@ -25,10 +26,8 @@ from noeira.runtime.fork import Lock
 if TYPE_CHECKING:
     import numpy as np
 
-# The oldest architecture that kernels are compiled for.
-OLDEST = (7, 5)
 # Dynamic shared memory, in bytes, that a kernel may have without asking.
-SHARED_BYTES = 48 * 1024
+SHARED_BYTES = OLDEST.block_shared
 
 PYCUDA_ADVICE = "pip install 'noeira[cuda]'; where its build fails, see docs/cuda.md"
 DRIVER_ADVICE = (
@@ -140,16 +139,6 @@ def found_devices() -> list[Found]:
     return found
 
 
-def arch_name(capability: tuple[int, int]) -> str:
-    """`sm_90` for (9, 0)."""
-    return f"sm_{capability[0]}{capability[1]}"
-
-
-def capability_of(arch: str) -> tuple[int, int]:
-    """(9, 0) for `sm_90`, `sm_90a` or `compute_90`."""
-    return divmod(int("".join(c for c in arch if c.isdigit())), 10)
-
-
 _opened: dict[int, CudaDevice] = {}
 _mutex = Lock()
 
@@ -204,9 +193,9 @@ class CudaDevice(Device):
             gpu = self.driver.Device(number)
             self.name, self.capability = gpu.name(), gpu.compute_capability()
             self.arch = arch_name(self.capability)
-            if self.capability < OLDEST:
+            if self.capability < OLDEST.capability:
                 raise DeviceError(
-                    f"{self.name} is {self.arch}; kernels are for {arch_name(OLDEST)} and newer"
+                    f"{self.name} is {self.arch}; kernels are for {OLDEST.name} and newer"
                 )
             self.context = gpu.retain_primary_context()
             # At exit, after the memory of all programs, which is made later, was given back.

@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from noeira.codegen.arch import Arch
+from noeira.codegen.arch import Arch, capability_of
 from noeira.errors import CompilerError
 from noeira.runtime.c_compiler import programs
 from noeira.runtime.cache import Cache, open_cache
 from noeira.runtime.cache_entry import digest_of
 from noeira.runtime.cuda_log import error_text, warning_text
 from noeira.runtime.disk import log
+from noeira.runtime.kernel_resources import Resources, check_kernel, parse_resources
 from noeira.runtime.nvcc import ENVIRONMENT, Nvcc, find_nvcc, open_nvcc
 from noeira.runtime.nvrtc import Nvrtc, find_libraries, open_nvrtc
-from noeira.runtime.resources import Resources, check_kernel, parse_resources
 
 # Every operation rounds on its own, as IEEE 754 has it, denormals too: the same numbers as from the
 # C target. Kernels that want a multiply and an addition in one say so.
@@ -100,7 +100,7 @@ class CudaCompiler:
         """
         if arch.name in self.archs:
             return arch.name
-        older = [name for name in self.archs if capability(name) < arch.capability]
+        older = [name for name in self.archs if capability_of(name) < arch.capability]
         if not older:
             raise CompilerError(
                 f"{self.version} does not compile for {arch.name}: it has {', '.join(self.archs)}"
@@ -127,11 +127,6 @@ class CudaCompiler:
             raise CompilerError(warnings)
         cubin = output.cubin if name == arch.name else b""
         return Compiled(cubin, output.ptx, output.log, resources)
-
-
-def capability(name: str) -> tuple[int, int]:
-    """Major and minor number of an architecture: (10, 0) for `sm_100`."""
-    return divmod(int(name.removeprefix("sm_")), 10)
 
 
 def find_cuda_compiler(cache: Cache | None = None) -> CudaCompiler | None:

@@ -7,10 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.arch import DEFAULT_ARCH, Arch, arch, arch_of
+from noeira.codegen.arch import DEFAULT_ARCH, Arch, arch, arch_of, capability_of
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
-from noeira.runtime.cuda import capability_of
 from noeira.runtime.cuda_unit import PTX, CudaBuilder
 from noeira.runtime.launched_entry import LaunchedEntry
 from noeira.runtime.toolchain import Toolchain

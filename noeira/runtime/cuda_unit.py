@@ -11,7 +11,7 @@ from noeira.codegen.arch import Arch
 from noeira.codegen.source import Source
 from noeira.runtime.cache_entry import Entry
 from noeira.runtime.cuda_compiler import CudaCompiler
-from noeira.runtime.resources import Resources, check_kernel, read_resources, resources_text
+from noeira.runtime.kernel_resources import Resources, check_kernel, read_resources, resources_text
 
 if TYPE_CHECKING:
     from noeira.codegen.launches import StageLaunch

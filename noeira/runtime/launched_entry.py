@@ -23,10 +23,10 @@ from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan
 from noeira.ir.states import BAD
 from noeira.runtime.block import Block
+from noeira.runtime.bound_launches import Arena, largest_values, launches_of
 from noeira.runtime.device import Device, Launch, Memory, out_of_memory, rounded
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
 from noeira.runtime.interrupts import PutOff
-from noeira.runtime.launches import Arena, largest_values, launches_of
 
 if TYPE_CHECKING:
     import numpy as np
