@@ -1,4 +1,6 @@
-"""What every test has: a cache of its own session, no network, exact golden texts."""
+"""What every test has: a cache of its own session, no network, exact golden texts; and fixtures
+of several files.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compiler_texts import nvrtc_or_skip
 from hypothesis import HealthCheck, settings
+
+from noeira.runtime.cache import Cache
+from noeira.runtime.cuda_compiler import CudaCompiler
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -40,6 +46,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
     os.environ["NOEIRA_CACHE"] = cache
     os.environ["NOEIRA_OFFLINE"] = "1"
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    """An empty cache of the test's own."""
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> CudaCompiler:
+    """The CUDA compiler as a library; a test is skipped without."""
+    return nvrtc_or_skip()
 
 
 @pytest.fixture

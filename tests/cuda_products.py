@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from cuda_sweep import TARGET
-from sweep import guarded
+from cuda_sweep import TARGET, launch_stages
+from sweep import TOLERANCE, guarded
 
 from noeira.codegen.cuda_gemm import cuda_gemm_cut, gemm_launches
 from noeira.codegen.cuda_gemm_tile import CudaGemmChoice
@@ -24,7 +24,6 @@ from noeira.runtime.emulator import EmulatedUnit, Region
 from noeira.runtime.emulator_build import build
 
 NUMPY = {"f32": np.float32, "f64": np.float64}
-TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
 TRANSPOSES = tuple(product((False, True), repeat=2))
 ORDERS = (("forward", 0), ("reverse", 0), ("random", 1))
 
@@ -108,18 +107,7 @@ def run(
         regions.append(Region(space, cut.workspace, "workspace", False, True, c.itemsize))
     pointers = [space, a.ctypes.data, b.ctypes.data, c.ctypes.data]
     names = [one.symbol] if len(one.stages) == 1 else [f"{one.symbol}_{s.name}" for s in one.stages]
-    for name, stage in zip(names, one.stages, strict=True):
-        o = dict(stage.options)
-        unit.launch(
-            name,
-            o["grid"],
-            o["block"],
-            o.get("shared", 0),
-            pointers,
-            order=order,
-            seed=seed,
-            regions=regions if check else (),
-        )
+    launch_stages(unit, names, one.stages, pointers, order, seed, regions if check else ())
     if check:
         assert not regions[2].never_written(), one.gemm.formula
     return c

@@ -21,8 +21,7 @@ import numpy as np
 from cuda_sweep import CudaKernels, CudaLibrary
 from mutant_kernels import Subject, subjects
 from mutants import Mutant
-from sweep import magnitudes, reference
-from test_ops import TOLERANCE
+from sweep import TOLERANCE, magnitudes, reference
 
 from noeira.errors import DeviceError, KernelFault
 from noeira.ir.arrays import dtype_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from noeira.codegen.c import CTarget
 from noeira.codegen.kernels import function_names, kernel_text
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.source import Source
-from noeira.ir.arrays import numpy_dtype
+from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.op import OPS, Draw, Op, Sample, op
 from noeira.ir.ops.elementwise import Elementwise, Slope
@@ -41,6 +41,8 @@ SMALL_LIMITS = {
     "COLUMN_VECTORS": 1,
     "COLUMN_CHUNK_VECTORS": 2,
 }
+# How far results may be from the references, relative to what rounding errors are compared with.
+TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
 CANARY = 64
 
 
@@ -133,6 +135,68 @@ def magnitudes(node: Node, arrays: Sequence[np.ndarray], expected: Sequence[np.n
         ]
 
 
+def assert_agrees(
+    case: Case, results: Sequence[np.ndarray], arrays: Sequence[np.ndarray], factor: float = 1
+) -> None:
+    """Results must agree with the references, to within `factor` times the tolerance."""
+    expected = reference(case.node, arrays)
+    sizes = magnitudes(case.node, arrays, expected)
+    for got, want, size in zip(results, expected, sizes, strict=True):
+        if got.dtype.kind != "f":
+            assert np.array_equal(got, want), case.label
+            continue
+        error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
+        most = factor * TOLERANCE[dtype_name(got.dtype)]
+        assert error <= most, f"{case.label}: relative error {error}"
+
+
+def same_bits(case: Case, runs: Iterable[list[np.ndarray]], what: str) -> list[np.ndarray]:
+    """The results of a case, whose bits must be the same in all runs, which differ in `what`."""
+    results, *others = runs
+    for other in others:
+        same = [a.tobytes() == b.tobytes() for a, b in zip(results, other, strict=True)]
+        assert all(same), f"{case.label}: the bits depend on {what}"
+    return results
+
+
+def assert_bits_of_parts(
+    group: Sequence[Case],
+    arrays: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    run: Callable[[Case, list[np.ndarray]], list[np.ndarray]],
+) -> None:
+    """The results of a fused node must be those of its parts, which follow it in the group."""
+    fused, *parts = group
+    values = {v.name: a for v, a in zip(fused.node.inputs, arrays, strict=True)}
+    for part in parts:
+        given = run(part, [values[v.name] for v in part.node.inputs])
+        values |= {v.name: a for v, a in zip(part.node.outputs, given, strict=True)}
+    for value, result in zip(fused.node.outputs, results, strict=True):
+        assert result.tobytes() == values[value.name].tobytes(), value
+
+
+def arrays_not_ok(case: Case) -> list[np.ndarray]:
+    """Operands of a step that is not ok, with a counter of such steps before the last."""
+    operands, arrays = case.node.op.operands, case.arrays()
+    for name, array, draw in zip(operands, arrays, case.draws, strict=False):
+        if name == "ok":
+            array[...] = False
+        elif draw.kind == "counter":
+            array[...] = -1 if name == operands[0] else 7
+    return arrays
+
+
+def assert_kept(case: Case, arrays: Sequence[np.ndarray]) -> None:
+    """By the reference an optimizer's results are the old values: a kernel that agrees with it has
+    changed nothing.
+    """
+    if "step" in case.node.op.operands:
+        results = reference(case.node, arrays)
+        for result, operand in case.node.op.aliases.items():
+            if result < len(results):
+                np.testing.assert_array_equal(results[result], arrays[operand])
+
+
 def guarded(array: np.ndarray, alignment: int = 1) -> np.ndarray:
     """A copy that ends where memory without access begins: going beyond it ends the process.
 
@@ -155,6 +219,46 @@ def guarded(array: np.ndarray, alignment: int = 1) -> np.ndarray:
 def canary(array: np.ndarray) -> bytes:
     """The bytes before a guarded array."""
     return ctypes.string_at(array.ctypes.data - CANARY, CANARY)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The guarded memory of one run of a case."""
+
+    case: Case
+    given: Sequence[np.ndarray]
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+    taken: frozenset[int]
+    before: list[bytes]
+
+    @classmethod
+    def of(
+        cls, case: Case, arrays: Sequence[np.ndarray], in_place: bool, alignment: int = 1
+    ) -> Guarded:
+        """`in_place`: outputs take over the memory of the operands that the op lets them have."""
+        inputs = [guarded(array, alignment) for array in arrays]
+        outputs = [guarded(empty(value), alignment) for value in case.node.outputs]
+        taken = case.node.op.aliases if in_place else {}
+        for output, operand in taken.items():
+            if output < len(outputs):
+                outputs[output] = inputs[operand]
+        before = [canary(array) for array in outputs]
+        return cls(case, arrays, inputs, outputs, frozenset(taken.values()), before)
+
+    @property
+    def pointers(self) -> list[int]:
+        """The addresses of operands and outputs."""
+        return [array.ctypes.data for array in (*self.inputs, *self.outputs)]
+
+    def results(self) -> list[np.ndarray]:
+        """The outputs after the run, which must have changed nothing else."""
+        label = self.case.label
+        assert self.before == [canary(array) for array in self.outputs], label
+        for index, (given, kept) in enumerate(zip(self.given, self.inputs, strict=True)):
+            changed = given.tobytes() != kept.tobytes()
+            assert not changed or index in self.taken, f"{label}: operand {index} changed"
+        return [array.copy() for array in self.outputs]
 
 
 @dataclass(frozen=True)
@@ -227,24 +331,14 @@ class Library:
         `in_place`: outputs take over the memory of the operands that the op lets them have.
         """
         number = self.kernels.cases.index(case)
-        inputs = [guarded(array) for array in arrays]
-        outputs = [guarded(empty(value)) for value in case.node.outputs]
-        taken = case.node.op.aliases if in_place else {}
-        for output, operand in taken.items():
-            if output < len(outputs):
-                outputs[output] = inputs[operand]
-        before = [canary(array) for array in outputs]
+        memory = Guarded.of(case, arrays, in_place)
         size = self.kernels.choices[number].workspace
         workspace = guarded(np.full(-(-size // 64) * 64, 0xFF, "u1"))
-        pointers = [array.ctypes.data for array in (*inputs, *outputs)]
+        pointers = memory.pointers
         table = (ctypes.c_void_p * len(pointers))(*pointers)
         place = ctypes.c_void_p(workspace.ctypes.data if size else None)
         getattr(self.handle, f"noeira_case_{number}")(threads, backwards, place, table)
-        assert before == [canary(array) for array in outputs], case.label
-        for index, (given, kept) in enumerate(zip(arrays, inputs, strict=True)):
-            changed = given.tobytes() != kept.tobytes()
-            assert not changed or index in taken.values(), f"{case.label}: operand {index} changed"
-        return [array.copy() for array in outputs]
+        return memory.results()
 
 
 def empty(value: Value) -> np.ndarray:

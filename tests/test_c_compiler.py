@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from noeira.codegen.target import ISAS
 from noeira.commands import doctor
 from noeira.errors import CompilerError
 from noeira.nn import Linear
-from noeira.runtime import c_compiler
+from noeira.runtime import c_compiler, host_compiler
 from noeira.runtime.build import build_library, load
 from noeira.runtime.c_compiler import find_compiler, require_compiler
 from noeira.runtime.c_unit import CBuilder
@@ -42,14 +43,14 @@ float noeira_exp(float x) { return expf(x) + 1.0f; }
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(c_compiler, "_found", {})
+    forget(monkeypatch)
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("NOEIRA_CACHE", str(tmp_path / "cache"))
 
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a new process begins."""
-    monkeypatch.setattr(c_compiler, "_found", {})
+    monkeypatch.setattr(c_compiler, "SEARCH", replace(c_compiler.SEARCH, found={}))
 
 
 def script(path: Path, text: str) -> Path:
@@ -171,7 +172,7 @@ def test_a_useless_choice_is_an_error(monkeypatch: pytest.MonkeyPatch, text: str
 
 def without_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr(c_compiler, "ziglang_program", lambda: None)
+    monkeypatch.setattr(host_compiler, "ziglang_program", lambda: None)
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -214,8 +215,8 @@ def test_ziglang_serves_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_processor_is_told_the_same_twice():
-    assert c_compiler.processor() == c_compiler.processor()
-    assert "MHz" not in c_compiler.processor()
+    assert host_compiler.processor() == host_compiler.processor()
+    assert "MHz" not in host_compiler.processor()
 
 
 def examine(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

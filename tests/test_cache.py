@@ -29,11 +29,6 @@ KEY = digest_of("a key")
 FILES: dict[str, bytes | Path] = {"unit.c": b"int x;\n", "unit.so": bytes(range(256)) * 9}
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
-
-
 @pytest.fixture(scope="module")
 def compiler() -> Compiler:
     found = find_compiler()

@@ -15,7 +15,7 @@ import pytest
 
 from noeira.errors import KernelFault
 from noeira.report.check import MEANINGS, CheckedKernel, CheckReport, Found
-from noeira.runtime import cxx_compiler, emulator_build
+from noeira.runtime import emulator_build, host_compiler
 from noeira.runtime.cxx_compiler import find_cxx_compiler
 
 pytest_plugins = ("command_line",)
@@ -223,7 +223,7 @@ def test_other_mistakes(call: Callable[..., str], folder: Path, unit: str):
 
 
 def test_without_a_compiler(call: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cxx_compiler, "candidates", lambda: iter(()))
+    monkeypatch.setattr(host_compiler, "commands", lambda *_: iter(()))
     message = call("check", "net.py:Joined", code=1)
     assert "no C++ compiler was found" in message and "apt install g++" in message
 

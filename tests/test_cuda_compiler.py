@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compiler_texts import BROKEN, LARGE, LOG, TEXT, kernel, nvcc_or_skip, nvrtc_or_skip
+from compiler_texts import BROKEN, LARGE, LOG, TEXT, kernel, nvcc_or_skip
 
 from noeira.codegen.arch import ARCHS, arch
 from noeira.errors import CompilerError
@@ -27,16 +27,6 @@ from noeira.runtime.nvcc import find_nvcc, open_nvcc
 from noeira.runtime.nvrtc import Nvrtc, find_libraries
 
 SM_90 = arch("sm_90")
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> CudaCompiler:
-    return nvrtc_or_skip()
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_products import ORDERS, TOLERANCE, TRANSPOSES, check_products, gemm_of_shape, numbered
+from cuda_products import ORDERS, TRANSPOSES, check_products, gemm_of_shape, numbered
 from cuda_sweep import TARGET, CudaKernels
-from sweep import Case, Kernels, magnitudes, reference, sample_case
+from sweep import TOLERANCE, Case, Kernels, magnitudes, reference, sample_case
 
 from noeira.codegen.arch import ARCHS, arch
 from noeira.codegen.c import CTarget

@@ -12,15 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_vector_maths import (
-    NORMAL_LIMITS,
-    NUMPY,
-    SIGN_OF_ZERO_IS_FREE,
-    SPECIALS,
-    points,
-    triples,
-)
-from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected, widened
+from maths_checks import check_errors, check_fma, check_normal, check_numpys, check_specials, points
+from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected
 
 from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.runtime.emulator import EmulatedUnit
@@ -89,60 +82,28 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_in_units_in_the_last_place(program: Program, name: str, dtype: str) -> None:
     x = points(name, dtype, 2000)
-    errors = expected(name, x, dtype).errors(program(f"{name}_{dtype}", x))
-    worst = int(np.argmax(errors))
-    assert errors[worst] <= LIMIT, f"{name}_{dtype} at {x[worst]!r}: {errors[worst]:.3f} ulp"
+    check_errors(program, name, x, expected(name, x, dtype), LIMIT)
 
 
 @pytest.mark.parametrize("name", NORMAL)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_of_the_normal_distribution(program: Program, name: str, dtype: str) -> None:
     x = np.linspace(-16, 16, 2001).astype(DTYPES[dtype])
-    root = np.sqrt(0.5)
-    if name == "normal_cdf":
-        values = [float(1 - exact("erf", -v * root)) / 2 for v in widened(x).tolist()]
-    else:
-        values = np.exp(-0.5 * widened(x) ** 2) / np.sqrt(2 * np.pi)
-    errors = np.abs(widened(program(f"{name}_{dtype}", x)) - values)
-    limit = NORMAL_LIMITS[dtype][name] * np.finfo(DTYPES[dtype]).eps / 2
-    assert errors.max() <= limit, f"at {x[np.argmax(errors)]!r}"
+    check_normal(program, name, x, lambda v: float(1 - exact("erf", v)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_special_values_and_the_sign_of_zero(program: Program, dtype: str) -> None:
-    for name, (arguments, results) in SPECIALS.items():
-        x = np.array([*arguments, np.nan], DTYPES[dtype])
-        right = np.array([*results, np.nan], DTYPES[dtype])
-        y = program(f"{name}_{dtype}", x)
-        np.testing.assert_array_equal(y, right, err_msg=name)
-        number = ~np.isnan(right)
-        signs = np.signbit(y[number]), np.signbit(right[number])
-        np.testing.assert_array_equal(*signs, err_msg=f"signs of {name}")
+    check_specials(program, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arithmetic_and_comparisons_are_numpys(program: Program, dtype: str) -> None:
-    arrays = triples(dtype)
-    for name, formula in NUMPY.items():
-        if name in NOT_HERE:
-            continue
-        y = program(f"{name}_{dtype}", *arrays)
-        with np.errstate(invalid="ignore"):
-            right = formula(*arrays).astype(DTYPES[dtype])
-        np.testing.assert_array_equal(y, right, err_msg=name)
-        if name not in SIGN_OF_ZERO_IS_FREE:
-            number = ~np.isnan(right)
-            signs = np.signbit(y[number]), np.signbit(right[number])
-            np.testing.assert_array_equal(*signs, err_msg=f"signs of {name}")
+    check_numpys(program, dtype, without=NOT_HERE)
 
 
 def test_fma_rounds_once(program: Program) -> None:
-    a, b, c = np.random.default_rng(2).normal(size=(3, 4000)).astype("f4")
-    product = a.astype("f8") * b.astype("f8")  # exact
-    for name, sign in (("fma", 1), ("fnma", -1)):
-        # A rounding to 53 digits before it decides nothing in these samples.
-        once = (c + sign * product).astype("f4")
-        np.testing.assert_array_equal(program(f"{name}_f32", a, b, c), once)
+    check_fma(program, once=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -14,13 +14,22 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cuda_sweep import TARGET, CudaKernels, CudaLibrary
-from sweep import Case, every_op, magnitudes, reference, retyped, sample_case
-from test_ops import NUMBERS, TOLERANCE, chain, family, joined, slope_and_sum
+from sweep import (
+    Case,
+    arrays_not_ok,
+    assert_agrees,
+    assert_bits_of_parts,
+    assert_kept,
+    every_op,
+    retyped,
+    same_bits,
+    sample_case,
+)
+from test_ops import FUSED_BUT_PRODUCTS, NUMBERS, SPECIAL, check_special_values, family, named
 
 from noeira.codegen import cuda, cuda_shuffle
 from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.lower import body_of
-from noeira.ir.arrays import dtype_name
 from noeira.ir.op import Draw, Op, Sample, op
 from noeira.ir.states import COUNTER, FLAG
 from noeira.ir.types import Range, TensorType
@@ -106,25 +115,7 @@ def more_samples() -> Iterator[tuple[str, Sample]]:
 
 
 MORE = tuple(more_samples())
-FUSED = (
-    joined("chain", chain),
-    *(
-        slope_and_sum(name, shape, stored)
-        for name in ("relu.d0", "gelu.d0")
-        for shape in ((30, 33), (13, 10), (3, 4, 64), (650, 17))
-        for stored in (False, True)
-    ),
-)
 FUSED_FAMILY = "fused"
-SPECIAL = {
-    name: sample_case(op(name), Sample((Draw(TensorType("f32", (21,))),)))
-    for name in ("relu", "clamp")
-}
-
-
-def named(rules: Sequence[Op]) -> pytest.MarkDecorator:
-    """One test for each op."""
-    return pytest.mark.parametrize("rule", rules, ids=str)
 
 
 @cache
@@ -138,7 +129,7 @@ def samples(rule: Op, dtype: str, small: bool) -> tuple[Case, ...]:
 def cases_of(of: str, dtype: str, small: bool) -> list[Case]:
     """Every case of a family."""
     if of == FUSED_FAMILY:
-        return [case for group in FUSED for case in group]
+        return [case for group in FUSED_BUT_PRODUCTS for case in group]
     special = [c for c in SPECIAL.values() if family(c.node.op) == of and dtype == "f32"]
     return [c for rule in OPS if family(rule) == of for c in samples(rule, dtype, small)] + special
 
@@ -191,24 +182,18 @@ def same_in_all_orders(
     built: CudaLibrary, case: Case, arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     """The results of a case, whose bits must not depend on the order of blocks and threads."""
-    results, *others = (built.run(case, arrays, *run) for run in RUNS)
-    for other in others:
-        same = [a.tobytes() == b.tobytes() for a, b in zip(results, other, strict=True)]
-        assert all(same), f"{case.label}: the bits depend on the order"
-    return results
+    return same_bits(case, (built.run(case, arrays, *run) for run in RUNS), "the order")
+
+
+def same_in_place(built: CudaLibrary, case: Case, arrays: Sequence[np.ndarray]) -> None:
+    """The bits must not depend on whether results take over the memory of operands."""
+    runs = (built.run(case, arrays, in_place=place) for place in (False, True))
+    same_bits(case, runs, "where results are")
 
 
 def check_kernel(built: CudaLibrary, case: Case, arrays: Sequence[np.ndarray]) -> None:
     """The results of a case must agree with the reference."""
-    results = same_in_all_orders(built, case, arrays)
-    expected = reference(case.node, arrays)
-    sizes = magnitudes(case.node, arrays, expected)
-    for got, want, size in zip(results, expected, sizes, strict=True):
-        if got.dtype.kind != "f":
-            assert np.array_equal(got, want), case.label
-            continue
-        error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
-        assert error <= TOLERANCE[dtype_name(got.dtype)], f"{case.label}: relative error {error}"
+    assert_agrees(case, same_in_all_orders(built, case, arrays), arrays)
 
 
 @named([rule for rule in OPS if rule.aliases])
@@ -216,10 +201,7 @@ def test_result_may_take_over_the_memory_of_an_operand(folder: Path, rule: Op) -
     for dtype, small in VARIANTS:
         built = library(folder, family(rule), dtype, small)
         for case in samples(rule, dtype, small):
-            arrays = case.arrays()
-            apart = built.run(case, arrays)
-            for a, b in zip(apart, built.run(case, arrays, in_place=True), strict=True):
-                assert a.tobytes() == b.tobytes(), case.label
+            same_in_place(built, case, case.arrays())
 
 
 @named([rule for rule in OPS if "ok" in rule.operands])
@@ -227,16 +209,10 @@ def test_step_that_is_not_ok_changes_nothing(folder: Path, rule: Op) -> None:
     for dtype, small in VARIANTS:
         built = library(folder, family(rule), dtype, small)
         for case in samples(rule, dtype, small):
-            arrays = case.arrays()
-            for name, array, draw in zip(rule.operands, arrays, case.draws, strict=False):
-                if name == "ok":
-                    array[...] = False
-                elif draw.kind == "counter":
-                    array[...] = -1 if name == rule.operands[0] else 7
+            arrays = arrays_not_ok(case)
+            assert_kept(case, arrays)
             check_kernel(built, case, arrays)
-            apart, in_place = (built.run(case, arrays, in_place=place) for place in (False, True))
-            for a, b in zip(apart, in_place, strict=True):
-                assert a.tobytes() == b.tobytes(), case.label
+            same_in_place(built, case, arrays)
 
 
 @named([rule for rule in OPS if "step" in rule.operands])
@@ -248,28 +224,20 @@ def test_first_update(folder: Path, rule: Op) -> None:
             check_kernel(library(folder, family(rule), dtype, small), case, arrays)
 
 
-@pytest.mark.parametrize("group", FUSED, ids=[group[0].label for group in FUSED])
+@pytest.mark.parametrize(
+    "group", FUSED_BUT_PRODUCTS, ids=[group[0].label for group in FUSED_BUT_PRODUCTS]
+)
 def test_fused_kernel_gives_the_bits_of_its_parts(folder: Path, group: tuple[Case, ...]) -> None:
-    fused, *parts = group
-    arrays = fused.arrays()
+    arrays = group[0].arrays()
     for small in (False, True):
         built = library(folder, FUSED_FAMILY, "f32", small)
-        results = same_in_all_orders(built, fused, arrays)
-        values = {v.name: a for v, a in zip(fused.node.inputs, arrays, strict=True)}
-        for part in parts:
-            given = built.run(part, [values[v.name] for v in part.node.inputs])
-            values |= {v.name: a for v, a in zip(part.node.outputs, given, strict=True)}
-        for value, result in zip(fused.node.outputs, results, strict=True):
-            assert result.tobytes() == values[value.name].tobytes(), value
+        results = same_in_all_orders(built, group[0], arrays)
+        assert_bits_of_parts(group, arrays, results, built.run)
 
 
 @pytest.mark.parametrize("name", SPECIAL)
 def test_special_values(folder: Path, name: str) -> None:
-    built = library(folder, family(op(name)), "f32", False)
-    (result,) = built.run(SPECIAL[name], [NUMBERS])
-    high = np.inf if name == "relu" else 1.0
-    expected = np.where(np.isnan(NUMBERS), np.nan, np.clip(NUMBERS, 0, high))
-    np.testing.assert_array_equal(result, expected)
+    check_special_values(name, library(folder, family(op(name)), "f32", False).run)
 
 
 def test_finite(folder: Path) -> None:

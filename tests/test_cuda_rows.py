@@ -10,11 +10,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cuda_sweep import TARGET, CudaKernels, CudaLibrary
-from sweep import Case, magnitudes, reference, retyped, sample_case
+from sweep import Case, assert_agrees, reference, retyped, same_bits, sample_case
 
 from noeira.codegen import cuda
 from noeira.codegen.cuda import CudaTarget
-from noeira.ir.arrays import dtype_name
 from noeira.ir.op import Draw, Sample, op
 from noeira.ir.types import TensorType
 from noeira.runtime.cxx_compiler import find_cxx_compiler
@@ -43,7 +42,6 @@ LIMITS: dict[str, tuple[CudaTarget, dict[str, int]]] = {
 }
 WIDTHS = (7, 64, 257, 1031, 2048, 20011)
 VARIANTS = [*(("f32", limits) for limits in LIMITS), ("f64", "chosen"), ("f64", "blocks")]
-TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
 ORDERS = (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2))
 
 
@@ -116,18 +114,8 @@ def library(tmp_path_factory: pytest.TempPathFactory):
 
 def check_case(built: CudaLibrary, case: Case, arrays: list[np.ndarray]) -> None:
     """The same bits in every order, which agree with the reference."""
-    results, *others = (built.run(case, arrays, *order) for order in ORDERS)
-    for other in others:
-        same = [a.tobytes() == b.tobytes() for a, b in zip(results, other, strict=True)]
-        assert all(same), f"{case.label}: the bits depend on the order"
-    expected = reference(case.node, arrays)
-    sizes = magnitudes(case.node, arrays, expected)
-    for got, want, size in zip(results, expected, sizes, strict=True):
-        if got.dtype.kind != "f":
-            assert np.array_equal(got, want), case.label
-            continue
-        error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
-        assert error <= TOLERANCE[dtype_name(got.dtype)], f"{case.label}: relative error {error}"
+    runs = (built.run(case, arrays, *order) for order in ORDERS)
+    assert_agrees(case, same_bits(case, runs, "the order"), arrays)
 
 
 @pytest.mark.parametrize(("dtype", "limits"), VARIANTS)

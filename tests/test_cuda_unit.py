@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiler_texts import BROKEN, LARGE, TEXT, kernel, nvrtc_or_skip
+from compiler_texts import BROKEN, LARGE, TEXT, kernel
 
 from noeira.codegen.arch import arch
 from noeira.codegen.launches import StageLaunch
@@ -30,16 +30,6 @@ from noeira.runtime.emulated_unit import EmulatedBuilder
 from noeira.runtime.emulator import EmulatedUnit
 
 SM_90 = arch("sm_90")
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> CudaCompiler:
-    return nvrtc_or_skip()
 
 
 def unit(factor: str = "3.0f") -> Source:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from noeira.errors import CompilerError, DeviceError, KernelFault
-from noeira.runtime import c_compiler, emulator_build
+from noeira.runtime import emulator_build, host_compiler
 from noeira.runtime.cxx_compiler import find_cxx_compiler, require_cxx_compiler
 from noeira.runtime.emulator import EmulatedUnit, Region
 from noeira.runtime.emulator_build import build
@@ -472,7 +472,7 @@ def test_no_compiler_and_a_useless_one(tmp_path: Path, monkeypatch: pytest.Monke
         require_cxx_compiler()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(c_compiler, "ziglang_program", lambda: None)
+    monkeypatch.setattr(host_compiler, "ziglang_program", lambda: None)
     assert find_cxx_compiler() is None
     with pytest.raises(CompilerError) as caught:
         require_cxx_compiler()

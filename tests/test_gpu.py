@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_sweep import CudaKernels, CudaLibrary
-from sweep import Case, empty, every_op, magnitudes, reference, retyped, sample_case
-from test_ops import TOLERANCE
+from sweep import Case, assert_agrees, empty, every_op, retyped, sample_case
 
 import noeira
 from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.kernels import function_names
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError, DeviceError, DeviceMemoryError
-from noeira.ir.arrays import dtype_name
 from noeira.ir.op import Op
 from noeira.ir.plan import Call
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
@@ -98,19 +96,6 @@ class OnDevice:
         return memory
 
 
-def check(case: Case, arrays: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-    """Results must agree with the references."""
-    expected = reference(case.node, arrays)
-    sizes = magnitudes(case.node, arrays, expected)
-    for got, want, size in zip(results, expected, sizes, strict=True):
-        if got.dtype.kind != "f":
-            assert np.array_equal(got, want), case.label
-            continue
-        error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
-        most = MATHS * TOLERANCE[dtype_name(got.dtype)]
-        assert error <= most, f"{case.label}: relative error {error}"
-
-
 @cache
 def cases_of(rule: Op, dtype: str) -> tuple[Case, ...]:
     """The samples of an op."""
@@ -133,7 +118,7 @@ def test_kernels(gpu: CudaToolchain, folder: Path, rule: Op, dtype: str) -> None
     for number, case in enumerate(cases_of(rule, dtype)):
         arrays = case.arrays(number)
         results, again = device.run(case, arrays), device.run(case, arrays)
-        check(case, arrays, results)
+        assert_agrees(case, results, arrays, factor=MATHS)
         assert [a.tobytes() for a in results] == [a.tobytes() for a in again], case.label
         emulated = on_cpu.run(case, arrays)
         for got, other in zip(results, emulated, strict=True):

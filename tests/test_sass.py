@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from compiler_texts import TEXT, nvrtc_or_skip
+from compiler_texts import TEXT
 
 from noeira.codegen.arch import arch
 from noeira.errors import CompilerError
@@ -17,11 +17,6 @@ from noeira.runtime.cuda_compiler import (
 )
 
 SM_90 = arch("sm_90")
-
-
-@pytest.fixture(scope="module")
-def nvrtc() -> CudaCompiler:
-    return nvrtc_or_skip()
 
 
 NVDISASM = """\

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from maths_checks import check_errors, check_fma, check_normal, check_numpys, check_specials, points
 from vector_maths import (
     CTYPES,
     DTYPES,
@@ -41,22 +42,6 @@ F32_LIMITS = {
 }
 F64_LIMIT = 2.0
 
-# The least and greatest arguments beyond which a result no longer changes, or is no number.
-SPANS = {
-    "f32": {"exp": (-106, 90), "expm1": (-20, 90), "tanh": (-10, 10), "erf": (-4.5, 4.5)},
-    "f64": {"exp": (-748, 711), "expm1": (-40, 711), "tanh": (-20, 20), "erf": (-6.5, 6.5)},
-}
-WIDE = {"f32": 106, "f64": 748}
-
-EDGES = {
-    "f32": [88.72283, 88.72284, -87.33654, -87.33655, -103.27893, -103.97, -103.98, -104.5]
-    + [2.0**k for k in (-149, -148, -127, -126, -24, -25, 26, 127)]
-    + [1.17549e-38, 3.4028234e38, 0.84, 9.2, -0.99999994, 1.0000001, 0.99999994, 1.4142135],
-    "f64": [709.782712893384, 709.7827128933841, -708.3964185322641, -745.13, -745.14, -746.0]
-    + [2.0**k for k in (-1074, -1073, -1023, -1022, -53, -54, 53, 1023)]
-    + [2.2250738585072e-308, 1.7976931348623157e308, -0.9999999999999999, 1.0000000000000002],
-}
-
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -66,27 +51,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=ISAS.values(), ids=list(ISAS))
 def program(request: pytest.FixtureRequest, folder: Path) -> Program:
     return build(request.param, folder)
-
-
-@cache
-def points(name: str, dtype: str, count: int) -> np.ndarray:
-    """Arguments: edges, all bit patterns, and where the function does most."""
-    generator = np.random.default_rng(0)
-    low, high = SPANS[dtype].get(name, (-WIDE[dtype], WIDE[dtype]))
-    edges = np.array([0.0, 1.0, 2.0, 100.0, 1000.0, math.inf, math.nan, *EDGES[dtype]])
-    bits = np.frombuffer(generator.bytes(count // 8 * DTYPES[dtype].itemsize), DTYPES[dtype])
-    small = generator.choice([-1, 1], count // 4) * 2.0 ** generator.uniform(-40, 3, count // 4)
-    parts = [edges, -edges, generator.uniform(low, high, count // 2), small, bits]
-    x = np.concatenate([part.astype(DTYPES[dtype]) for part in parts])
-    if name in ("log", "log1p"):
-        # Below the domain all is NaN: one argument in eight is enough of that.
-        x = np.where((x < 0) & (generator.random(len(x)) < 0.875), -x, x)
-    if name == "log":
-        close = 1 + generator.uniform(-0.5, 0.5, count // 4) ** 3
-        x = np.concatenate([x, close.astype(x.dtype)])
-    if name == "log1p":
-        x = np.concatenate([x, generator.uniform(-1, 0.5, count // 4).astype(x.dtype)])
-    return x
 
 
 @cache
@@ -119,24 +83,14 @@ def worst_points(program: Program, name: str) -> np.ndarray:
     return x[np.argsort(np.nan_to_num(errors, nan=0.0, posinf=0.0))[-200:]]
 
 
-def check_errors(program: Program, name: str, dtype: str, x: np.ndarray, values: Expected) -> None:
-    errors = values.errors(program(f"{name}_{dtype}", x))
-    limit = F32_LIMITS[name] if dtype == "f32" else F64_LIMIT
-    worst = int(np.argmax(errors))
-    assert errors[worst] <= limit, f"{name}_{dtype} at {x[worst]!r}: {errors[worst]:.3f} ulp"
-
-
 @pytest.mark.parametrize("name", MATHS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_in_units_in_the_last_place(program: Program, name: str, dtype: str):
-    check_errors(program, name, dtype, *exact_points(name, dtype))
+    limit = F32_LIMITS[name] if dtype == "f32" else F64_LIMIT
+    check_errors(program, name, *exact_points(name, dtype), limit)
     if dtype == "f32":
         x = worst_points(program, name)
-        check_errors(program, name, dtype, x, expected(name, x, dtype))
-
-
-# In units of the last place of numbers from 1/2 to 1, which a probability is.
-NORMAL_LIMITS = {"f32": {"normal_cdf": 1.7, "normal_pdf": 0.9}, "f64": dict.fromkeys(NORMAL, 1.5)}
+        check_errors(program, name, x, expected(name, x, dtype), limit)
 
 
 @pytest.mark.parametrize("name", NORMAL)
@@ -146,44 +100,12 @@ def test_errors_of_the_normal_distribution(program: Program, name: str, dtype: s
     x = np.concatenate(
         [np.random.default_rng(4).uniform(-16, 16, count), np.linspace(-5, 5, count)]
     )
-    x = x.astype(DTYPES[dtype])
-    wide = widened(x)
-    if name == "normal_cdf":
-        values = 0.5 * np.array([math.erfc(value) for value in (-wide * math.sqrt(0.5)).tolist()])
-    else:
-        values = np.exp(-0.5 * wide * wide) / math.sqrt(2 * math.pi)
-    errors = np.abs(widened(program(f"{name}_{dtype}", x)) - values) * (
-        2.0 / np.finfo(DTYPES[dtype]).eps
-    )
-    worst = int(np.argmax(errors))
-    assert errors[worst] <= NORMAL_LIMITS[dtype][name], f"at {x[worst]!r}: {errors[worst]:.3f}"
-
-
-# Arguments and results.
-SPECIALS = {
-    "exp": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [math.inf, 0, 1, 1, math.inf, 0]),
-    "expm1": ([math.inf, -math.inf, 0.0, -0.0, 1e30], [math.inf, -1, 0.0, -0.0, math.inf]),
-    "log": ([math.inf, 0.0, -0.0, 1, -1], [math.inf, -math.inf, -math.inf, 0.0, math.nan]),
-    "log1p": ([math.inf, 0.0, -0.0, -1, -1.5], [math.inf, 0.0, -0.0, -math.inf, math.nan]),
-    "tanh": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, -1, 0.0, -0.0, 1, -1]),
-    "sigmoid": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, 0, 0.5, 0.5, 1, 0]),
-    "erf": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, -1, 0.0, -0.0, 1, -1]),
-    "softplus": ([math.inf, -math.inf, 1e30, -1e30], [math.inf, 0, 1e30, 0]),
-    "normal_cdf": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, 0, 0.5, 0.5, 1, 0]),
-    "normal_pdf": ([math.inf, -math.inf, 1e30, -1e30], [0, 0, 0, 0]),
-}
+    check_normal(program, name, x.astype(DTYPES[dtype]), math.erfc)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_special_values_and_the_sign_of_zero(program: Program, dtype: str):
-    for name, (arguments, results) in SPECIALS.items():
-        x = np.array([*arguments, math.nan], DTYPES[dtype])
-        right = np.array([*results, math.nan], DTYPES[dtype])
-        y = program(f"{name}_{dtype}", x)
-        np.testing.assert_array_equal(y, right, err_msg=name)
-        number = ~np.isnan(right)
-        signs = np.signbit(y[number]), np.signbit(right[number])
-        np.testing.assert_array_equal(*signs, err_msg=f"signs of {name}")
+    check_specials(program, dtype)
 
 
 @pytest.mark.parametrize("isa", [AVX2, NEON], ids=["avx2", "neon"])
@@ -195,67 +117,13 @@ def test_f32_bits_are_those_of_avx512(folder: Path, isa: ISA, name: str):
     np.testing.assert_array_equal(y.view("u4")[number], other.view("u4")[number])
 
 
-def triples(dtype: str) -> list[np.ndarray]:
-    """Three arrays with every triple of special values and some others."""
-    special = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -3e-39, 3e38, math.inf, -math.inf, math.nan])
-    grid = np.meshgrid(special, special, special)
-    others = np.random.default_rng(1).normal(size=(3, 4000))
-    return [
-        np.concatenate([axis.ravel(), other]).astype(DTYPES[dtype])
-        for axis, other in zip(grid, others, strict=True)
-    ]
-
-
-# For fma NumPy has nothing in one rounding: it has its own test.
-NUMPY = {
-    "neg": lambda a, b, c: -a,
-    "abs": lambda a, b, c: np.abs(a),
-    "sign": lambda a, b, c: np.sign(a),
-    "sqrt": lambda a, b, c: np.sqrt(a),
-    "copysign": lambda a, b, c: np.copysign(a, b),
-    "max": lambda a, b, c: np.maximum(a, b),
-    "min": lambda a, b, c: np.minimum(a, b),
-    "at_least_1": lambda a, b, c: np.maximum(a, 1),
-    "at_most_1": lambda a, b, c: np.minimum(a, 1),
-    "lt": lambda a, b, c: a < b,
-    "le": lambda a, b, c: a <= b,
-    "gt": lambda a, b, c: a > b,
-    "ge": lambda a, b, c: a >= b,
-    "eq": lambda a, b, c: a == b,
-    "is_nan": lambda a, b, c: np.isnan(a),
-    "select": lambda a, b, c: np.where(a < 0, b, c),
-    "both": lambda a, b, c: (a < b) & (b < c),
-    "either": lambda a, b, c: (a < b) | (b < c),
-    "not": lambda a, b, c: ~(a < b),
-    "minus_zero": lambda a, b, c: a + np.array(-0.0, a.dtype),
-    "stream": lambda a, b, c: a,
-}
-SIGN_OF_ZERO_IS_FREE = ("max", "min", "at_least_1", "at_most_1")
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arithmetic_and_comparisons_are_numpys(program: Program, dtype: str):
-    arrays = triples(dtype)
-    for name, formula in NUMPY.items():
-        y = program(f"{name}_{dtype}", *arrays)
-        with np.errstate(invalid="ignore"):
-            right = formula(*arrays).astype(DTYPES[dtype])
-        np.testing.assert_array_equal(y, right, err_msg=name)
-        if name not in SIGN_OF_ZERO_IS_FREE:
-            number = ~np.isnan(right)
-            signs = np.signbit(y[number]), np.signbit(right[number])
-            np.testing.assert_array_equal(*signs, err_msg=f"signs of {name}")
+    check_numpys(program, dtype)
 
 
 def test_fma_rounds_as_the_unit_does(program: Program):
-    a, b, c = np.random.default_rng(2).normal(size=(3, 4000)).astype("f4")
-    product = a.astype("f8") * b.astype("f8")  # exact
-    for name, sign in (("fma", 1), ("fnma", -1)):
-        y = program(f"{name}_f32", a, b, c)
-        twice = c + np.float32(sign) * (a * b)
-        # Two roundings here too, but the first, to 53 digits, decides nothing in these samples.
-        once = (c + sign * product).astype("f4")
-        np.testing.assert_array_equal(y, once if program.isa.fma else twice)
+    check_fma(program, once=program.isa.fma)
 
 
 def tree(lanes: np.ndarray, isa: ISA) -> np.ndarray:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from noeira.codegen.arch import Arch, capability_of
 from noeira.errors import CompilerError
-from noeira.runtime.c_compiler import programs
 from noeira.runtime.cache import Cache, open_cache
 from noeira.runtime.cache_entry import digest_of
 from noeira.runtime.cuda_log import error_text, warning_text
 from noeira.runtime.disk import log
+from noeira.runtime.host_compiler import programs, remembered
 from noeira.runtime.kernel_resources import Resources, check_kernel, parse_resources
 from noeira.runtime.nvcc import ENVIRONMENT, Nvcc, find_nvcc, open_nvcc
 from noeira.runtime.nvrtc import Nvrtc, find_libraries, open_nvrtc
@@ -144,7 +144,6 @@ def require_cuda_compiler(cache: Cache | None = None) -> CudaCompiler:
     return compiler
 
 
-# By cache folder too: a process that works with another cache leaves a note there as well.
 _found: dict[tuple[Path, str], CudaCompiler] = {}
 
 
@@ -156,7 +155,7 @@ def _search(cache: Cache) -> tuple[CudaCompiler | None, list[str]]:
         for path, key, opened in candidates:
             there = True
             try:
-                return _opened(cache, key, opened), tried
+                return remembered(_found, cache, key, partial(_facts, opened), _compiler), tried
             except CompilerError as error:
                 log("debug", "%s cannot be used: %s", path, error)
                 tried.append(f"  {what}: {error}")
@@ -221,26 +220,14 @@ def tool_key(tool: Nvrtc | Nvcc) -> str:
     return repr((files, programs(("gcc",)), surroundings()))
 
 
-def _opened(cache: Cache, key: str, opened: Callable[[Path], Nvrtc | Nvcc]) -> CudaCompiler:
-    """The compiler behind a candidate, from the note of what it answered, or asked now. Raises
-    CompilerError.
-    """
-    found = _found.get((cache.folder, key)) or _recalled(cache.recall(key))
-    if found is None:
-        tool = cache.work(opened)
-        cache.remember(key, json.dumps({"tool": tool.name, **asdict(tool)}))
-        found = CudaCompiler(tool)
-    _found[cache.folder, key] = found
-    return found
+def _facts(opened: Callable[[Path], Nvrtc | Nvcc], folder: Path) -> dict[str, object]:
+    """What a candidate answers; kept as JSON. Raises CompilerError if it is of no use."""
+    tool = opened(folder)
+    return {"tool": tool.name, **asdict(tool)}
 
 
-def _recalled(text: str | None) -> CudaCompiler | None:
-    """The compiler of a note; None if there is no note or it is not as `_opened` writes it."""
-    if text is None:
-        return None
-    try:
-        facts = json.loads(text)
-        kind = {"nvrtc": Nvrtc, "nvcc": Nvcc}[facts.pop("tool")]
-        return CudaCompiler(kind(**{**facts, "archs": tuple(facts["archs"])}))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+def _compiler(facts: dict[str, Any]) -> CudaCompiler:
+    """The compiler that a candidate's answers describe."""
+    kind = {"nvrtc": Nvrtc, "nvcc": Nvcc}[facts["tool"]]
+    told = {name: facts[name] for name in facts if name != "tool"}
+    return CudaCompiler(kind(**{**told, "archs": tuple(facts["archs"])}))

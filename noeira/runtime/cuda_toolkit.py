@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from noeira.errors import CompilerError
-from noeira.runtime.c_compiler import which
 from noeira.runtime.disk import children
+from noeira.runtime.host_compiler import which
 from noeira.runtime.process import run
 
 HOMES = ("CUDA_HOME", "CUDA_PATH")

@@ -1,32 +1,24 @@
-"""The C++ compiler that CUDA is run on the CPU with: found, asked once what it can do, and
-remembered on disk.
-"""
+"""The C++ compiler that CUDA is run on the CPU with: which one, what it is asked, its commands."""
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TypedDict
 
 from noeira import config
 from noeira.errors import CompilerError
-from noeira.runtime.c_compiler import (
+from noeira.runtime.cache import Cache
+from noeira.runtime.host_compiler import (
     ENVIRONMENT,
     NATIVE_FLAGS,
-    PROBE_SECONDS,
-    commands,
-    processor,
-    programs,
+    Facts,
+    Search,
+    identity_of,
+    new_source,
+    probe_key,
+    refusal,
+    version_and_macros,
 )
-from noeira.runtime.cache import Cache, open_cache
-from noeira.runtime.cache_entry import digest_of
-from noeira.runtime.disk import log
-from noeira.runtime.process import first_lines, run
 
 # Contraction would change the numbers. Kernels may look at the bits of a float through a pointer,
 # and are built without what only C++'s libraries need.
@@ -129,46 +121,12 @@ def find_cxx_compiler(cache: Cache | None = None) -> CxxCompiler | None:
 
     Raises CompilerError if CXX is set and of no use.
     """
-    return _search(cache or open_cache())[0]
+    return SEARCH.find(cache)
 
 
 def require_cxx_compiler(cache: Cache | None = None) -> CxxCompiler:
     """As find_cxx_compiler, but raises CompilerError with what was tried and how to get one."""
-    compiler, tried = _search(cache or open_cache())
-    if compiler is None:
-        raise CompilerError("\n".join(["no C++ compiler was found.", *tried, ADVICE]))
-    return compiler
-
-
-_found: dict[tuple[Path, str], CxxCompiler] = {}
-
-
-def _search(cache: Cache) -> tuple[CxxCompiler | None, list[str]]:
-    """The compiler and one line for each candidate that was of no use."""
-    tried = list[str]()
-    for command in candidates():
-        key = probe_key(command)
-        found = _found.get((cache.folder, key)) or _recalled(command, cache.recall(key))
-        if found is None:
-            try:
-                facts = cache.work(partial(probe, command))
-            except CompilerError as error:
-                text = shlex.join(command)
-                if config.CXX.read() is not None:
-                    raise CompilerError(f"CXX is {text}, which cannot be used. {error}") from None
-                log("debug", "%s cannot be used: %s", text, error)
-                tried.append(f"  {text}: {error}")
-                continue
-            cache.remember(key, json.dumps(facts))
-            found = _compiler(command, facts)
-        _found[cache.folder, key] = found
-        return found, tried
-    return None, tried
-
-
-def candidates() -> Iterator[tuple[str, ...]]:
-    """The commands to try, only one with CXX. Raises CompilerError if CXX names no program."""
-    return commands(config.CXX, ("c++", "g++", "clang++"), zig="c++")
+    return SEARCH.require(cache)
 
 
 def linker(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -178,26 +136,22 @@ def linker(command: tuple[str, ...]) -> tuple[str, ...]:
     return tuple("cc" if word == "c++" and "ziglang" in command else word for word in command)
 
 
-def probe_key(command: tuple[str, ...]) -> str:
+def _key(command: tuple[str, ...]) -> str:
     """The key under which a probe's result is kept: new when the program, the processor or the
     questions are.
     """
     questions = FLAGS, CHECK_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT
-    surroundings = [os.environ.get(name) for name in (*ENVIRONMENT, "CPLUS_INCLUDE_PATH")]
-    known = repr((command, programs(command), surroundings, questions))
-    return digest_of("probe c++", known, processor())
+    environment = (*ENVIRONMENT, "CPLUS_INCLUDE_PATH")
+    return probe_key("probe c++", command, questions, environment)
 
 
-class Facts(TypedDict):
-    """What a probe finds out; kept as JSON."""
+class CxxFacts(Facts):
+    """What a probe finds out, with the flags of check mode."""
 
-    version: str
-    flags: list[str]
     check_flags: list[str]
-    macros: str
 
 
-def probe(command: tuple[str, ...], folder: Path) -> Facts:
+def probe(command: tuple[str, ...], folder: Path) -> CxxFacts:
     """Ask a compiler for its version, flags and macros, writing into `folder`.
 
     Raises CompilerError if it builds no shared library that loads.
@@ -214,51 +168,38 @@ def probe(command: tuple[str, ...], folder: Path) -> Facts:
     hooks = ("-DNOEIRA_PROBE_HOOKS",)
     tried = (c for c in CHECK_FLAGS if builds(command, (*flags, *hooks, *c), folder) is None)
     checks = next(tried, ())
-    _, version = run((*command, "--version"), folder, PROBE_SECONDS)
-    (folder / "empty.cpp").write_text("")
-    status, macros = run((*command, *native, "-dM", "-E", "empty.cpp"), folder, PROBE_SECONDS)
+    version, macros = version_and_macros(command, native, ".cpp", folder)
     return {
-        "version": next((line.strip() for line in version.splitlines() if line.strip()), "unknown"),
+        "version": version,
         "flags": [*flags],
         "check_flags": [*checks],
-        "macros": macros if status == 0 else "",
+        "macros": macros,
     }
 
 
 def builds(command: tuple[str, ...], flags: tuple[str, ...], folder: Path) -> str | None:
     """None if the probe becomes a shared library that loads; else the reason why not."""
-    import ctypes
-
-    # A new name each time: a second library under the path of a loaded one would not be looked at.
-    stem = f"probe{len(list(folder.iterdir()))}"
-    (folder / f"{stem}.cpp").write_text(PROBE_TEXT)
+    stem = new_source(PROBE_TEXT, ".cpp", folder)
     compile_it = (*command, *flags, "-O2", "-c", f"{stem}.cpp")
     link_it = (*linker(command), "-o", f"{stem}.so", f"{stem}.o", *LINK_FLAGS)
-    for words in (compile_it, link_it):
-        status, message = run(words, folder, PROBE_SECONDS)
-        if status != 0:
-            return first_lines(message, 5) or f"it ended with status {status}"
-    try:
-        ctypes.CDLL(str(folder / f"{stem}.so"))
-    except OSError as error:
-        return str(error)
-    return None
+    return refusal((compile_it, link_it), folder / f"{stem}.so")
 
 
-def _recalled(command: tuple[str, ...], text: str | None) -> CxxCompiler | None:
-    """The compiler of a noted probe; None if there is no note or it is not as `probe` writes it."""
-    if text is None:
-        return None
-    try:
-        return _compiler(command, json.loads(text))
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _compiler(command: tuple[str, ...], facts: Facts) -> CxxCompiler:
+def _compiler(command: tuple[str, ...], facts: CxxFacts) -> CxxCompiler:
     """The compiler that a probe's facts describe."""
     flags = tuple(facts["flags"])
     check_flags = tuple(facts["check_flags"])
-    known = repr((command[1:], flags, check_flags, LINK_FLAGS))
-    identity = digest_of(repr(programs(command)), facts["version"], known, facts["macros"])
+    identity = identity_of(command, facts, (command[1:], flags, check_flags, LINK_FLAGS))
     return CxxCompiler(command, facts["version"], flags, check_flags, identity)
+
+
+SEARCH = Search(
+    language="C++",
+    setting=config.CXX,
+    names=("c++", "g++", "clang++"),
+    zig="c++",
+    advice=ADVICE,
+    key=_key,
+    probe=probe,
+    describe=_compiler,
+)

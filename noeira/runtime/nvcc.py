@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noeira.errors import CompilerError
-from noeira.runtime.c_compiler import which
 from noeira.runtime.cuda_toolkit import toolkit_of, toolkits
+from noeira.runtime.host_compiler import which
 from noeira.runtime.nvrtc import Output
 from noeira.runtime.process import first_lines, run, run_all
 
