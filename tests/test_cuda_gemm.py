@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from noeira.ir.plan import Call, Choice, Stage
 from noeira.ir.types import TensorType
 from noeira.runtime.c_compiler import find_compiler
 from noeira.runtime.cache import open_cache
-from noeira.runtime.cuda_compiler import find_cuda_compiler
+from noeira.runtime.cuda_compiler import Compiled, find_cuda_compiler
 from noeira.runtime.cxx_compiler import find_cxx_compiler
 
 if find_cxx_compiler() is None:
@@ -223,36 +224,54 @@ def test_the_rule_fills_the_gpu() -> None:
     assert not chosen(100, 10, 256).split and not chosen(1, 1, 1).split
 
 
-MLP = ((100, 784, 256), (100, 256, 10)), ((784, 100, 256), (256, 100, 10)), ((100, 10, 256),)
+Product = tuple[tuple[int, int, int], str]
+MLP: tuple[Product, ...] = (
+    ((100, 784, 256), ""),
+    ((100, 256, 10), ""),
+    ((784, 100, 256), "transpose_a"),
+    ((256, 100, 10), "transpose_a"),
+    ((100, 10, 256), "transpose_b"),
+)
 
 
-@pytest.mark.parametrize("name", ["sm_80", "sm_90"])
-def test_machine_code_of_the_mlp(name: str, tmp_path: Path) -> None:
-    """Forward, gradients of weights, gradient of the hidden layer: no spills, 16-byte accesses."""
+def machine_code(name: str, products: Sequence[Product], folder: Path) -> Compiled:
+    """Products as a GPU gets them: (m, k, n), and which operand is transposed."""
     compiler = find_cuda_compiler(open_cache())
     if compiler is None:
         pytest.skip("there is no CUDA compiler")
-    target, builder = CudaTarget(arch(name)), Builder("mlp")
-    for shapes, turned in zip(MLP, ({}, {"transpose_a": True}, {"transpose_b": True}), strict=True):
-        for m, k, n in shapes:
-            a = (k, m) if "transpose_a" in turned else (m, k)
-            b = (n, k) if "transpose_b" in turned else (k, n)
-            values = [
-                builder.input(f"v{len(builder.nodes)}.{i}", f32(*s)) for i, s in enumerate((a, b))
-            ]
-            builder.emit("matmul", *values, **turned)
+    target, builder = CudaTarget(arch(name)), Builder("products")
+    for number, ((m, k, n), turned) in enumerate(products):
+        a = (k, m) if turned == "transpose_a" else (m, k)
+        b = (n, k) if turned == "transpose_b" else (k, n)
+        values = [builder.input(f"v{number}.{i}", f32(*shape)) for i, shape in enumerate((a, b))]
+        builder.emit("matmul", *values, **({turned: True} if turned else {}))
     texts = [
         kernel_text(Call(node, target.choose(node)), target, f"kernel_{number}")
         for number, node in enumerate(builder.nodes)
     ]
     body = "\n".join(texts)
-    made = compiler.compile(
-        device_prelude(identifiers(body)) + body, "unit.cu", target.arch, tmp_path
-    )
+    text = device_prelude(identifiers(body)) + body
+    return compiler.compile(text, "unit.cu", target.arch, folder)
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_90"])
+def test_machine_code_of_the_mlp(name: str, tmp_path: Path) -> None:
+    """Forward, gradients of weights, gradient of the hidden layer: no spills, 16-byte accesses."""
+    made = machine_code(name, MLP, tmp_path)
     for kernel in made.resources:
         assert not kernel.spill_stores and not kernel.spill_loads, kernel
     for access in ("ld.global", "st.global", "ld.shared", "st.shared"):
         assert re.search(rf"{re.escape(access)}\.v4\.[fbu]32", made.ptx), access
+
+
+@pytest.mark.parametrize("name", ["sm_80", "sm_90", "sm_100"])
+def test_two_blocks_of_the_largest_tiles_have_room(name: str, tmp_path: Path) -> None:
+    """For whole tiles the compiler is told that a multiprocessor is to hold two."""
+    turned = ("", "transpose_a", "transpose_b")
+    made = machine_code(name, [((8192, 1024, 8192), one) for one in turned], tmp_path)
+    for kernel in made.resources:
+        assert kernel.block == 256 and kernel.registers <= 128, kernel
+        assert not kernel.spill_stores and not kernel.spill_loads, kernel
 
 
 def f32(*shape: int) -> TensorType:

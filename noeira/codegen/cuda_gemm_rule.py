@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from noeira.codegen.arch import WARP, Arch
-from noeira.codegen.cuda_gemm_tile import TOTAL_BLOCK, CudaGemmChoice
+from noeira.codegen.cuda_gemm_tile import HALF, TOTAL_BLOCK, CudaGemmChoice
 from noeira.codegen.gemm import Cut, Gemm
 
 # Rows, columns, depth, rows and columns of a thread.
@@ -132,7 +132,7 @@ def candidates(gemm: Gemm, dtype: str, arch: Arch) -> Iterator[CudaGemmChoice]:
 
 def cycles(cut: CudaGemmChoice, arch: Arch) -> float:
     """Estimated cycles of all launches; infinitely many if a block does not fit."""
-    registers = min(cut.registers, arch.thread_registers)
+    registers = HALF // cut.block if cut.resident else min(cut.registers, arch.thread_registers)
     at_a_time = arch.occupancy(registers, cut.shared, cut.block).blocks
     if not at_a_time or cut.grid > arch.grid:
         return math.inf

@@ -25,6 +25,9 @@ from noeira.ir.types import DTYPE_BYTES
 WARP_ACROSS = 8
 # Registers of a thread for addresses, counters and what the compiler keeps at hand.
 OTHER_REGISTERS = 40
+# Half of a multiprocessor's registers: all that a block may have if a second one is to have room. An
+# estimate of so much more still fits in.
+HALF, MORE = 32768, 1.1
 # Threads of a block of the stage `total`.
 TOTAL_BLOCK = 256
 # Elements up to which an index is an int, with room for what is added to it.
@@ -156,6 +159,21 @@ class CudaGemmChoice:
         elements = self.thread_rows * self.thread_columns + self.thread_rows + self.thread_columns
         elements += sum(side.count * side.access for side in self.sides)
         return elements * (self.bytes // 4) + OTHER_REGISTERS
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no tile reaches beyond an operand: then there are no guards."""
+        g = self.gemm
+        return not (g.m % self.rows or g.n % self.columns or g.k % self.depth)
+
+    @property
+    def resident(self) -> int | str:
+        """Blocks that a multiprocessor is to have room for, "" if the compiler decides. It would
+        take a few registers more than the largest tiles need, and then only one block fits; guards
+        and what they remember do need them.
+        """
+        near = HALF < self.block * self.registers <= MORE * HALF
+        return 2 if self.is_whole and near else ""
 
     @property
     def stride(self) -> int:
