@@ -25,8 +25,8 @@ from noeira.ir.types import DTYPE_BYTES
 WARP_ACROSS = 8
 # Registers of a thread for addresses, counters and what the compiler keeps at hand.
 OTHER_REGISTERS = 40
-# Half of a multiprocessor's registers: all that a block may have if a second one is to have room. An
-# estimate of so much more still fits in.
+# Half of a multiprocessor's registers: all that a block may have if a second one is to have room.
+# An estimate of so much more still fits in.
 HALF, MORE = 32768, 1.1
 # Threads of a block of the stage `total`.
 TOTAL_BLOCK = 256
