@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sweep import Case, Guarded, guarded
 
 from noeira.codegen.arch import arch
@@ -17,7 +18,7 @@ from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.runtime.cache import open_cache
 from noeira.runtime.cache_entry import digest_of
-from noeira.runtime.cxx_compiler import require_cxx_compiler
+from noeira.runtime.cxx_compiler import find_cxx_compiler
 from noeira.runtime.emulator import EmulatedUnit, Region
 from noeira.runtime.emulator_build import build, emulator_identity
 
@@ -71,9 +72,13 @@ class CudaKernels:
         return f"{device_prelude(identifiers(body))}\n{body}"
 
     def built(self, folder: Path, check: bool = False) -> CudaLibrary:
-        """The unit as a library for the CPU, which other processes of the test session share."""
-        cache = open_cache()
-        key = digest_of("sweep", self.text, str(check), emulator_identity(require_cxx_compiler()))
+        """The unit as a library for the CPU, which other processes of the test session share; the
+        test is skipped without a C++ compiler.
+        """
+        cache, compiler = open_cache(), find_cxx_compiler()
+        if compiler is None:
+            pytest.skip("there is no C++ compiler")
+        key = digest_of("sweep", self.text, str(check), emulator_identity(compiler))
         with cache.building(key):
             entry = cache.get(key) or cache.put(key, {"unit.so": build(self.text, folder, check)})
         return CudaLibrary(self, EmulatedUnit(entry.path("unit.so")), check)

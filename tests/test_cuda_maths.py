@@ -16,6 +16,7 @@ from maths_checks import check_errors, check_fma, check_normal, check_numpys, ch
 from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected
 
 from noeira.codegen.prelude import device_prelude, identifiers
+from noeira.runtime.cxx_compiler import find_cxx_compiler
 from noeira.runtime.emulator import EmulatedUnit
 from noeira.runtime.emulator_build import build
 
@@ -75,6 +76,8 @@ class Program:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    if find_cxx_compiler() is None:
+        pytest.skip("there is no C++ compiler")
     return Program(tmp_path_factory.mktemp("cuda-maths"))
 
 
