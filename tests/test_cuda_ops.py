@@ -33,6 +33,10 @@ from noeira.codegen.lower import body_of
 from noeira.ir.op import Draw, Op, Sample, op
 from noeira.ir.states import COUNTER, FLAG
 from noeira.ir.types import Range, TensorType
+from noeira.runtime.cxx_compiler import find_cxx_compiler
+
+if find_cxx_compiler() is None:
+    pytest.skip("there is no C++ compiler", allow_module_level=True)
 
 # Small enough that samples are taken in several stages, by several blocks in turns.
 SMALL_LIMITS = {
