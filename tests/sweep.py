@@ -12,7 +12,6 @@ from functools import cached_property
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 
 from noeira.codegen import c as c_target
 from noeira.codegen.c import CTarget
@@ -27,7 +26,7 @@ from noeira.ir.plan import Call, Choice
 from noeira.ir.scalar import is_const
 from noeira.ir.types import TensorType
 from noeira.runtime.build import build_library, load
-from noeira.runtime.c_compiler import Compiler, find_compiler
+from noeira.runtime.c_compiler import Compiler
 from noeira.runtime.c_unit import CBuilder
 from noeira.runtime.cache import open_cache
 
@@ -45,7 +44,6 @@ SMALL_LIMITS = {
 # How far results may be from the references, relative to what rounding errors are compared with.
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
 CANARY = 64
-NEEDS_COMPILER = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 
 
 def every_op() -> tuple[Op, ...]:

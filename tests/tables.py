@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import noeira
 from noeira.codegen.c import CTarget
 from noeira.compiler import run_passes
@@ -11,10 +9,7 @@ from noeira.ir.choices import Choices, Row
 from noeira.ir.graph import ComputeGraph, Node
 from noeira.job import make_job
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
-from noeira.runtime.c_compiler import find_compiler
 from noeira.runtime.toolchain import c_toolchain
-
-needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="needs a C compiler")
 
 
 class Small(Sequential[LinearReLU[20, 33], Linear[33, 3]]):

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from sweep import NEEDS_COMPILER
+from needs import needs_compiler
 
 import noeira
 from noeira.ir.graph import ComputeGraph
@@ -50,7 +50,7 @@ def replace_arena(entry: CompiledEntry) -> np.ndarray:
 
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("batch", [1, 16, 100])
-@NEEDS_COMPILER
+@needs_compiler
 def test_garbage_in_the_arena_changes_nothing_and_the_guards_hold(net: type, batch: int) -> None:
     random = np.random.default_rng(0)
     x, y = random.standard_normal((batch, 13)).astype("f4"), random.integers(0, 5, batch)
@@ -95,7 +95,7 @@ print(resident() - before, predicted)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/statm")
-@NEEDS_COMPILER
+@needs_compiler
 def test_the_process_grows_by_what_the_plan_predicts() -> None:
     run = subprocess.run([sys.executable, "-c", GROWTH], capture_output=True, text=True, check=True)
     grown, predicted = map(int, run.stdout.split())

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from needs import needs_cxx
 
 from noeira.errors import KernelFault
 from noeira.report.check import MEANINGS, CheckedKernel, CheckReport, Found
 from noeira.runtime import emulator_build, host_compiler
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 
 pytest_plugins = ("command_line",)
 
@@ -30,8 +30,6 @@ class Elements(Sequential[ReLU, Tanh]):
 OPTIONS = ("--input", "8", "--loss", "none", "--batch", "4")
 LOAD = "const f32x4 x0s = load_f32x4(a0 + index);"
 STORE = "store_f32x4(y0 + index, y0s);"
-
-needs_cxx = pytest.mark.skipif(find_cxx_compiler() is None, reason="there is no C++ compiler")
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tables import BATCH, Small, host, needs_compiler, other_choices, products, step_graph
+from needs import needs_compiler
+from tables import BATCH, Small, host, other_choices, products, step_graph
 
 import noeira
 from noeira.codegen.c import CTarget

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from needs import needs_compiler
 
 from noeira.__main__ import main
 from noeira.commands import COMMANDS, assembly, terminal
@@ -22,8 +23,6 @@ from noeira.runtime.c_compiler import find_compiler
 pytest_plugins = ("command_line",)
 
 TINY = ["--batch", "5", "--isa", "avx2"]
-
-needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 
 
 def python(*words: str, **options: object) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sweep import NEEDS_COMPILER
+from needs import needs_compiler
 
 import noeira
 from noeira.compiler import lower
@@ -69,7 +69,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return folder
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_every_stage_of_a_compile_is_dumped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_every_stage_of_a_compile_is_dumped(
         assert str(lower(dump, toolchain.target)) == final
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_the_unit_carries_its_plans() -> None:
     program = noeira.compile(Net, **OPTIONS)
     library = program.entries["step"].library  # type: ignore[attr-defined]
@@ -106,7 +106,7 @@ def test_the_unit_carries_its_plans() -> None:
     assert parse_plans(text) == [program.plans[n] for n in ("forward", "gradients", "step")]
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_a_warm_start_runs_no_pass_and_no_compiler(
     monkeypatch: pytest.MonkeyPatch, own_cache: Path
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_warm_start_runs_no_pass_and_no_compiler(
             noeira.compile(Net, **(OPTIONS | other))
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_kernels_are_shared_and_each_is_one_symbol() -> None:
     class Deep(Sequential[LinearReLU[8, 8], LinearReLU[8, 8], LinearReLU[8, 8], Linear[8, 3]]):
         """Three layers alike."""
@@ -149,7 +149,7 @@ def test_kernels_are_shared_and_each_is_one_symbol() -> None:
     assert "k01_linear(" in program.source and "k02_" not in program.source
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_an_edited_source_is_run_when_asked_and_says_so(
     monkeypatch: pytest.MonkeyPatch, own_cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,7 +172,7 @@ def test_an_edited_source_is_run_when_asked_and_says_so(
     assert plain.step(x, y) == loss and plain.entries["step"].run(1) == 1
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_a_compiler_that_fails_is_quoted(
     monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path
 ) -> None:
@@ -221,7 +221,7 @@ def test_many_processes_may_compile_the_same_at_once(own_cache: Path, processes:
     assert len(results) == 1
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_damaged_entries_are_rebuilt(own_cache: Path) -> None:
     loss, folder = finish(start())
     for name in ("unit.so", "unit.plan", "checksums"):
@@ -231,7 +231,7 @@ def test_damaged_entries_are_rebuilt(own_cache: Path) -> None:
         assert again == loss
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_a_read_only_cache_is_no_obstacle(own_cache: Path) -> None:
     own_cache.mkdir()
     blocked = own_cache / "not-a-folder"
@@ -296,7 +296,7 @@ def test_a_changed_op_of_the_users_own_gives_no_stale_kernel(
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm, which lists symbols, is not installed")
-@NEEDS_COMPILER
+@needs_compiler
 def test_each_distinct_kernel_is_one_symbol_of_the_binary() -> None:
     program = noeira.compile(Net, **OPTIONS)
     library = Path(program.units[0].folder) / "unit.so"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from needs import needs_compiler, needs_cxx, needs_nvrtc
 
 import noeira
 from noeira.codegen.arch import ARCHS
@@ -27,10 +28,7 @@ from noeira.report.resources import (
 )
 from noeira.report.stages import stages_of
 from noeira.runtime import cuda_compiler
-from noeira.runtime.c_compiler import find_compiler
-from noeira.runtime.cuda_compiler import find_cuda_compiler
 from noeira.runtime.cuda_unit import unit_resources
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 from noeira.runtime.dump import Dumper
 from noeira.runtime.kernel_resources import Resources
 
@@ -39,9 +37,6 @@ pytest_plugins = ("command_line",)
 Elements = Sequential[ReLU, Tanh]
 MLP = Sequential[LinearReLU[784, 256], Linear[256, 10]]
 CUDA = ("--batch", "5", "--target", "cuda", "--arch", "sm_90")
-
-needs_nvrtc = pytest.mark.skipif(find_cuda_compiler() is None, reason="there is no CUDA compiler")
-needs_cxx = pytest.mark.skipif(find_cxx_compiler() is None, reason="there is no C++ compiler")
 
 
 @pytest.fixture
@@ -273,7 +268,7 @@ def without_choices(text: str) -> str:
 
 
 @needs_cxx
-@pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
+@needs_compiler
 @pytest.mark.parametrize(("target", "file"), [("cuda-cpu", "Elements.cu"), ("cpu", "Elements.c")])
 def test_a_dump_of_every_compile(
     target: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

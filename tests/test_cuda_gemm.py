@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cuda_products import ORDERS, TRANSPOSES, check_products, gemm_of_shape, numbered
 from cuda_sweep import TARGET, CudaKernels
+from needs import needs_cxx
 from sweep import TOLERANCE, Case, Kernels, magnitudes, reference, sample_case
 
 from noeira.codegen.arch import ARCHS, arch
@@ -33,10 +34,8 @@ from noeira.ir.types import TensorType
 from noeira.runtime.c_compiler import find_compiler
 from noeira.runtime.cache import open_cache
 from noeira.runtime.cuda_compiler import Compiled, find_cuda_compiler
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 
-if find_cxx_compiler() is None:
-    pytest.skip("there is no C++ compiler", allow_module_level=True)
+pytestmark = needs_cxx
 
 # m, n, k: 1 and primes, whole accesses and not, whole tiles and not.
 SHAPES = (

@@ -15,11 +15,9 @@ from pathlib import Path
 
 import pytest
 from mutant_runs import SURVIVED, UNCHANGED, Pair, all_mutants, taken
+from needs import needs_cxx
 
-from noeira.runtime.cxx_compiler import find_cxx_compiler
-
-if find_cxx_compiler() is None:
-    pytest.skip("there is no C++ compiler", allow_module_level=True)
+pytestmark = needs_cxx
 
 EQUIVALENT = Path(__file__).parent / "golden" / "equivalent_mutants.txt"
 FRACTION = 0.95

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cuda_sweep import TARGET, CudaKernels, CudaLibrary
+from needs import needs_cxx
 from sweep import (
     Case,
     arrays_not_ok,
@@ -33,10 +34,8 @@ from noeira.codegen.lower import body_of
 from noeira.ir.op import Draw, Op, Sample, op
 from noeira.ir.states import COUNTER, FLAG
 from noeira.ir.types import Range, TensorType
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 
-if find_cxx_compiler() is None:
-    pytest.skip("there is no C++ compiler", allow_module_level=True)
+pytestmark = needs_cxx
 
 # Small enough that samples are taken in several stages, by several blocks in turns.
 SMALL_LIMITS = {

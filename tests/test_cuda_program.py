@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from needs import needs_compiler, needs_cxx
 
 import noeira
 from noeira.nn import (
@@ -24,11 +25,8 @@ from noeira.nn import (
 )
 from noeira.nn.datasets import MNIST
 from noeira.report.stages import stages_of
-from noeira.runtime.c_compiler import find_compiler
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 
-if find_cxx_compiler() is None:
-    pytest.skip("there is no C++ compiler", allow_module_level=True)
+pytestmark = needs_cxx
 
 MLP = Sequential[LinearReLU[784, 256], Linear[256, 10]]
 SMALL = Sequential[LinearReLU[12, 17], Linear[17, 5]]
@@ -63,9 +61,8 @@ def test_steps_follow_the_reference(dtype: str, optimizer: noeira.nn.Optimizer) 
         np.testing.assert_allclose(made, expected, rtol=tolerance, atol=tolerance)
 
 
+@needs_compiler
 def test_steps_of_the_mlp_follow_those_of_c() -> None:
-    if find_compiler() is None:
-        pytest.skip("there is no C compiler")
     x, y = data(5000)
     losses = {}
     for target in ("cpu", "cuda-cpu"):
@@ -76,9 +73,8 @@ def test_steps_of_the_mlp_follow_those_of_c() -> None:
     assert losses["cpu"][-1] < 0.7 < losses["cpu"][0]
 
 
+@needs_compiler
 def test_accuracy_after_200_steps_is_that_of_c() -> None:
-    if find_compiler() is None:
-        pytest.skip("there is no C compiler")
     mnist, accuracy = MNIST(), {}
     test = mnist.test.x[:2000], mnist.test.y[:2000]
     for target in ("cpu", "cuda-cpu"):

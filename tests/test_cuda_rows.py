@@ -10,16 +10,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from cuda_sweep import TARGET, CudaKernels, CudaLibrary
+from needs import needs_cxx
 from sweep import Case, assert_agrees, reference, retyped, same_bits, sample_case
 
 from noeira.codegen import cuda
 from noeira.codegen.cuda import CudaTarget
 from noeira.ir.op import Draw, Sample, op
 from noeira.ir.types import TensorType
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 
-if find_cxx_compiler() is None:
-    pytest.skip("there is no C++ compiler", allow_module_level=True)
+pytestmark = needs_cxx
 
 NAMES = (
     *("softmax", "softmax_grad", "row_sum", "row_broadcast", "cross_entropy"),

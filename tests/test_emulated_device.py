@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import emit, f32
+from needs import needs_cxx
 
 from noeira.errors import KernelFault
 from noeira.ir.graph import Builder, Node
 from noeira.ir.plan import Choice, Plan, Stage
 from noeira.passes.memory import make_plan
 from noeira.runtime.checked_launches import regions_of
-from noeira.runtime.cxx_compiler import find_cxx_compiler
 from noeira.runtime.device import Argument, Launch, Memory
 from noeira.runtime.emulated_device import EmulatedDevice, emulated_device
 from noeira.runtime.emulator_build import build
 from noeira.runtime.launched_entry import LaunchedEntry
-
-has_compiler = pytest.mark.skipif(find_cxx_compiler() is None, reason="no C++ compiler")
 
 # `body` is for thread i of 128, of which the first 100 have an element.
 KERNEL = """
@@ -63,7 +61,7 @@ def entry_of(device: EmulatedDevice, folder: Path, *bodies: str) -> LaunchedEntr
     return entry
 
 
-@has_compiler
+@needs_cxx
 @pytest.mark.parametrize("order", ["forward", "reverse", "random"])
 @pytest.mark.parametrize("bodies", [(RIGHT,), (FIRST, SECOND)])
 @pytest.mark.parametrize("check", [False, True])
@@ -85,7 +83,7 @@ FAULTS = {
 }
 
 
-@has_compiler
+@needs_cxx
 @pytest.mark.parametrize("name", FAULTS)
 def test_kernels_that_are_wrong(tmp_path: Path, name: str) -> None:
     body, kind = FAULTS[name]
@@ -95,7 +93,7 @@ def test_kernels_that_are_wrong(tmp_path: Path, name: str) -> None:
     assert fault.value.kernel == "k00" and kind in str(fault.value)
 
 
-@has_compiler
+@needs_cxx
 def test_a_workspace_that_is_read_where_it_was_not_written(tmp_path: Path) -> None:
     first = "if (i < 99) partial[i] = a0[i];"
     entry = entry_of(EmulatedDevice(check=True), tmp_path, first, SECOND)
@@ -104,7 +102,7 @@ def test_a_workspace_that_is_read_where_it_was_not_written(tmp_path: Path) -> No
     assert fault.value.kernel == "k00_second"
 
 
-@has_compiler
+@needs_cxx
 def test_faults_are_reported_and_the_next_launch_runs(tmp_path: Path) -> None:
     found: list[tuple[Launch, KernelFault]] = []
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needs import needs_cxx
 
 from noeira.errors import CompilerError, DeviceError, KernelFault
 from noeira.runtime import emulator_build, host_compiler
@@ -24,7 +25,7 @@ from noeira.runtime.emulator_text import find_kernels, host_text
 TEXT = (Path(__file__).parent / "emulator_kernels.cu").read_text(encoding="utf-8")
 ORDERS = [("forward", 0), ("reverse", 0), ("random", 1), ("random", 2)]
 
-pytestmark = pytest.mark.skipif(find_cxx_compiler() is None, reason="there is no C++ compiler")
+pytestmark = needs_cxx
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sweep import NEEDS_COMPILER
+from needs import needs_compiler
 
 import noeira
 from noeira.ir.attributes import filled
@@ -113,7 +113,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_ops_of_ones_own_file_have_kernels_and_gradients(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OPS_FILE)
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -125,7 +125,7 @@ def test_ops_of_ones_own_file_have_kernels_and_gradients(tmp_path: Path) -> None
     assert found.returncode == 0, found.stderr
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_run_knows_them_when_told_the_file(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OPS_FILE)
     (tmp_path / "row_reverse.c.j2").write_text(TEMPLATE)

@@ -12,7 +12,7 @@ from pickle import UnpicklingError
 
 import numpy as np
 import pytest
-from sweep import NEEDS_COMPILER
+from needs import needs_compiler
 
 import noeira
 from noeira.codegen import parts as parts_module
@@ -92,7 +92,7 @@ def plan_of(toolchain: CToolchain) -> Plan:
     return lower(Job(NET, 20, CrossEntropy, Adam()).step(), toolchain.target)
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_parts_make_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apart = compiled(tmp_path / "parts", 50, monkeypatch)
     whole = compiled(tmp_path / "whole", 10**6, monkeypatch)
@@ -107,7 +107,7 @@ def test_parts_make_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm, which lists symbols, is not installed")
-@NEEDS_COMPILER
+@needs_compiler
 def test_parts_make_the_same_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = [compiled(tmp_path / str(n), n, monkeypatch) for n in (50, 10**6)]
     for unit in (0, 1):
@@ -124,7 +124,7 @@ def test_parts_make_the_same_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert found[0] == found[1]
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_a_second_unit_compiles_only_what_the_first_has_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

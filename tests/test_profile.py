@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from needs import needs_compiler
 
 from noeira.codegen.render_c import render_c
 from noeira.codegen.sharing import shared_kernels
@@ -28,7 +29,6 @@ from noeira.runtime.timed_entry import Samples, samples_of
 
 pytest_plugins = ("command_line",)
 
-needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 TINY = ["--batch", "5", "--seconds", "0.02"]
 
 LIMITS = Limits(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sweep import NEEDS_COMPILER
+from needs import needs_compiler
 
 import noeira
 from noeira.ir.random import ORDER_STREAM, permutation
@@ -121,7 +121,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
         assert slope == pytest.approx(grad[index], rel=1e-6, abs=1e-9), name
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_the_unfused_twin_has_the_same_bits_over_100_steps() -> None:
     x, y = data(33)
     programs = [

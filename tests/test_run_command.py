@@ -8,14 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from noeira.runtime.c_compiler import find_compiler
+from needs import needs_compiler
 
 pytest_plugins = ("command_line",)
 
 TINY = ["--batch", "5", "--isa", "avx2"]
-
-needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 
 
 def test_run_on_the_reference(call: Callable[..., str], dumped: Path):

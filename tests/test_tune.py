@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sweep import NEEDS_COMPILER
-from tables import host, needs_compiler, other_choices, products, step_graph
+from needs import needs_compiler
+from tables import host, other_choices, products, step_graph
 
 import noeira
 from noeira.codegen.c import CTarget
@@ -101,7 +101,7 @@ def test_a_row_of_the_table_is_tried_again_however_few_candidates_there_are() ->
     assert again.candidates == (first.candidates[0], known)
 
 
-@NEEDS_COMPILER
+@needs_compiler
 def test_candidates_may_have_several_stages_and_a_workspace() -> None:
     toolchain = c_toolchain()
     assert toolchain is not None
