@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from sweep import sample_case
@@ -31,6 +33,7 @@ from noeira.report.stages import stages_of
 from noeira.runtime.build import build_library
 from noeira.runtime.cache import open_cache
 from noeira.runtime.cuda_compiler import find_cuda_compiler
+from noeira.runtime.cuda_toolchain import CudaToolchain
 from noeira.runtime.cuda_unit import CudaBuilder
 
 Tiny = Sequential[LinearReLU[3, 4], Linear[4, 2]]
@@ -178,3 +181,23 @@ def test_edited_plans_that_a_gpu_cannot_run(stage: str, edited: str, message: st
 def test_a_table_of_choices_is_for_c() -> None:
     with pytest.raises(NoeiraError, match="for target cpu: cuda is cut by rule alone"):
         stages_of(Tiny, target="cuda", choices=Choices())
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "loaded"),
+    [
+        ("sm_90", "sm_90", "unit.cubin"),
+        ("sm_87", "sm_86", "unit.cubin"),
+        ("sm_103", "sm_100", "unit.cubin"),
+        ("sm_120", "sm_100", "unit.ptx"),
+        ("cpu", "sm_80", "unit.cubin"),
+    ],
+)
+def test_what_a_device_loads(device: str, kind: str, loaded: str) -> None:
+    """Machine code runs within a major number of the architecture; what is newer takes PTX."""
+    entry: Any = SimpleNamespace(path=Path)
+    library: Any = SimpleNamespace(path=Path("unit.cubin"), entry=entry)
+    used: Any = SimpleNamespace(arch=device)
+    builder: Any = None
+    toolchain = CudaToolchain(used, arch(kind), builder, open_cache())
+    assert toolchain.path(library) == Path(loaded)
