@@ -84,10 +84,10 @@ class Product:
 
     def __init__(self, path: str, symbol: str, integer: str, dtype: str) -> None:
         from noeira.codegen.source import Source
-        from noeira.runtime.build import build_library, load
-        from noeira.runtime.c_compiler import require_compiler
-        from noeira.runtime.c_unit import CBuilder
-        from noeira.runtime.cache import open_cache
+        from noeira.runtime.build.cache import open_cache
+        from noeira.runtime.build.library import build_library, load
+        from noeira.runtime.c.builder import CBuilder
+        from noeira.runtime.c.compiler import require_compiler
 
         ctype, dnnl = CTYPES[dtype], symbol.startswith("dnnl")
         first = "char, char" if dnnl else "int, int, int"

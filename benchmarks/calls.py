@@ -158,7 +158,7 @@ def ways() -> Iterator[tuple[str, float | None]]:
 
 def built(folder: Path, name: str, text: str, *flags: str) -> Path:
     """A shared library of that text. Raises CalledProcessError."""
-    from noeira.runtime.c_compiler import require_compiler
+    from noeira.runtime.c.compiler import require_compiler
 
     source = folder / f"{name}.c"
     source.write_text(text)

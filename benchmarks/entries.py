@@ -35,9 +35,9 @@ from noeira.ir.fused import close
 from noeira.ir.graph import Builder, ComputeGraph, Value
 from noeira.ir.plan import INPUT, STATE
 from noeira.ir.types import TensorType
-from noeira.passes.memory import make_plan
 from noeira.passes.schedule import Schedule
-from noeira.runtime.build import build_library, load
+from noeira.planning.memory import make_plan
+from noeira.runtime.build.library import build_library, load
 from noeira.runtime.entry_point import CompiledEntry, thread_count
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import CToolchain, c_toolchain

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from common import Table, Timing, Watch, common_parser, digits, show, timing_of, undisturbed
 
-from noeira.runtime.c_compiler import require_compiler
+from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.limits import Limits, measure_limits
 
 OWN_PACKAGES = ("noeira", "numpy")

@@ -9,9 +9,9 @@ import time
 import numpy as np
 
 import noeira
+from noeira.datasets import MNIST
+from noeira.datasets.mnist import Split
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Module, ReLU, Sequential
-from noeira.nn.datasets import MNIST
-from noeira.nn.datasets.mnist import Split
 
 BATCH, STEPS = 100, 100
 

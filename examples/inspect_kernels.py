@@ -11,8 +11,8 @@ from noeira.ir.plan import parse_plan
 from noeira.ir.text import Dump, parse_dump
 from noeira.job import Job
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
-from noeira.passes.memory import make_plan
 from noeira.passes.pipeline import resume
+from noeira.planning.memory import make_plan
 
 
 class Tiny(Sequential[LinearReLU[4, 3], Linear[3, 2]]):

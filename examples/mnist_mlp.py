@@ -7,8 +7,8 @@ from __future__ import annotations
 import argparse
 
 import noeira
+from noeira.datasets import MNIST
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
-from noeira.nn.datasets import MNIST
 
 # The accuracy that a run must reach: on the full data set, and on the 5,000 images that the package
 # ships.

@@ -1,5 +1,5 @@
-"""noeira: a deep-learning compiler you can read. A network is a Python type; it becomes C that
-trains it (CUDA is to come).
+"""noeira: a deep-learning compiler you can read. A network is a Python type; it becomes C or CUDA
+that trains it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
         VerifyError,
     )
     from noeira.nn.core.trace import trace
-    from noeira.nn.training import Trainer, TrainResult
     from noeira.report.explain import explain
     from noeira.report.suggest import suggest
     from noeira.report.summary import summary
     from noeira.runtime.program import Program
+    from noeira.training import Trainer, TrainResult
 
 # Public name -> where it lives; imported when first used, so that `import noeira` costs nothing.
 PLACES = {
     "compile": "noeira.compiler",
     "trace": "noeira.nn.core.trace",
-    "Trainer": "noeira.nn.training",
-    "TrainResult": "noeira.nn.training",
+    "Trainer": "noeira.training",
+    "TrainResult": "noeira.training",
     "Program": "noeira.runtime.program",
     "explain": "noeira.report.explain",
     "suggest": "noeira.report.suggest",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from noeira.codegen.choices import ChoicesLike, chosen_table
+from noeira.dump import Dumper
 from noeira.errors import CompositionError, DtypeError
 from noeira.ir.choices import NO_CHOICES
 from noeira.ir.plan import Plan
@@ -24,7 +25,6 @@ from noeira.nn.loss import LossLike
 from noeira.nn.metrics import MetricLike
 from noeira.nn.optimizer import Optimizer
 from noeira.passes.pipeline import resume
-from noeira.runtime.dump import Dumper
 from noeira.runtime.program import Program
 from noeira.runtime.toolchain import Toolchain, choose_toolchain
 from noeira.runtime.unit import NOTHING, Unit, reference_unit
@@ -156,7 +156,7 @@ def run_passes(dump: Dump, dumper: Dumper | None = None) -> Dump:
 
 def lower(dump: Dump, target: Target, dumper: Dumper | None = None) -> Plan:
     """A graph at any stage becomes a plan: the passes still to do, then a place for everything."""
-    from noeira.passes.memory import make_plan
+    from noeira.planning.memory import make_plan
 
     plan = make_plan(run_passes(dump, dumper).graph, target.choose, target.name)
     if dumper:

@@ -16,8 +16,8 @@ import pytest
 from compiler_texts import nvrtc_or_skip
 from hypothesis import HealthCheck, settings
 
-from noeira.runtime.cache import Cache
-from noeira.runtime.cuda_compiler import CudaCompiler
+from noeira.runtime.build.cache import Cache
+from noeira.runtime.cuda.compiler import CudaCompiler
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from noeira.codegen.source import Source
 from noeira.codegen.target import ISA
 from noeira.errors import CompilerError, NoeiraError
-from noeira.runtime.c_compiler import Compiler, require_compiler
-from noeira.runtime.cache import open_cache
-from noeira.runtime.process import first_lines, run
+from noeira.runtime.build.cache import open_cache
+from noeira.runtime.build.process import first_lines, run
+from noeira.runtime.c.compiler import Compiler, require_compiler
 
 SECONDS = 120
 # Flags of the unit's build that are for linking, or would make an error of a flag that is not used.

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 
-from noeira.runtime.cache import Cache, Stats
+from noeira.runtime.build.cache import Cache, Stats
 
 NOTES = "(facts for a quick start: what the compiler can do, which build a network led to)"
 

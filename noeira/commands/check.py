@@ -21,7 +21,7 @@ from noeira.report.check import CheckedKernel, CheckReport, Found, faults_of
 from noeira.runtime.interrupts import let_through
 
 if TYPE_CHECKING:
-    from noeira.runtime.device import Launch
+    from noeira.runtime.device.device import Launch
 
 ORDERS = ("forward", "reverse", "random")
 FILES = (".nir", ".plan", ".cu")
@@ -97,8 +97,8 @@ def report_of(args: argparse.Namespace) -> CheckReport:
     """What the kernels of a network or file do wrong. Raises CompilerError without a C++ compiler,
     or if a kernel does not compile.
     """
-    from noeira.runtime.cuda_toolchain import cuda_cpu_toolchain
-    from noeira.runtime.emulated_device import EmulatedDevice
+    from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain
+    from noeira.runtime.cuda_cpu.device import EmulatedDevice
 
     watcher = Watcher()
     device = EmulatedDevice(args.order, args.seed, check=True, report=watcher.report)

@@ -17,13 +17,13 @@ from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import default_metrics, entry_name
-from noeira.runtime.cuda_unit import SOURCE
+from noeira.runtime.cuda.builder import SOURCE
 
 if TYPE_CHECKING:
     from noeira.report.stages import Stages
-    from noeira.runtime.build import Library
-    from noeira.runtime.cuda_toolchain import CudaToolchain
-    from noeira.runtime.launched_entry import LaunchedEntry
+    from noeira.runtime.build.library import Library
+    from noeira.runtime.cuda.toolchain import CudaToolchain
+    from noeira.runtime.device.launched_entry import LaunchedEntry
 
 # Batches of the data set that `fit` and `evaluate` are run on.
 BATCHES = 2
@@ -104,7 +104,7 @@ def source_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
     """A unit of CUDA as it stands. Raises CompilerError, with the lines of the file, if it does not
     compile.
     """
-    from noeira.runtime.build import build_library
+    from noeira.runtime.build.library import build_library
 
     source = unit_source(path)
     toolchain = for_plan(source.parsed[0], path, toolchain)

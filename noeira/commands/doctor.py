@@ -16,7 +16,7 @@ import noeira
 from noeira import config
 from noeira.commands.cache import count, megabytes
 from noeira.errors import NoeiraError
-from noeira.runtime.cache import Cache
+from noeira.runtime.build.cache import Cache
 
 NEEDED = ("numpy", "jinja2", "networkx", "filelock", "platformdirs", "rich")
 OPTIONAL = {
@@ -122,9 +122,9 @@ def wrong_settings() -> Iterator[Finding]:
 def compilers() -> Iterator[Finding]:
     """The C compiler, and whether what it builds can be loaded and called."""
     from noeira.codegen.source import Source
-    from noeira.runtime.build import build_library, load
-    from noeira.runtime.c_compiler import ADVICE, find_compiler
-    from noeira.runtime.c_unit import CBuilder
+    from noeira.runtime.build.library import build_library, load
+    from noeira.runtime.c.builder import CBuilder
+    from noeira.runtime.c.compiler import ADVICE, find_compiler
 
     try:
         compiler = find_compiler()
@@ -155,10 +155,10 @@ def compilers() -> Iterator[Finding]:
 
 def cuda() -> Iterator[Finding]:
     """What CUDA needs, on the CPU and on a GPU; nothing of it is needed for other targets."""
-    from noeira.runtime.cuda_compiler import ADVICE as CUDA_ADVICE
-    from noeira.runtime.cuda_compiler import find_cuda_compiler
-    from noeira.runtime.cxx_compiler import ADVICE as CXX_ADVICE
-    from noeira.runtime.cxx_compiler import find_cxx_compiler
+    from noeira.runtime.cuda.compiler import ADVICE as CUDA_ADVICE
+    from noeira.runtime.cuda.compiler import find_cuda_compiler
+    from noeira.runtime.cuda_cpu.compiler import ADVICE as CXX_ADVICE
+    from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
 
     try:
         cxx = find_cxx_compiler()
@@ -184,8 +184,8 @@ def cuda() -> Iterator[Finding]:
 def gpus() -> Iterator[Finding]:
     """pycuda, the driver, and every GPU."""
     from noeira.codegen.arch import OLDEST, capability_of
-    from noeira.runtime.cuda import MissingError, found_devices
-    from noeira.runtime.device import gigabytes
+    from noeira.runtime.cuda.device import MissingError, found_devices
+    from noeira.runtime.device.device import gigabytes
 
     there = {"pycuda": installed("pycuda") or "", "NVIDIA driver": ""}
     try:
@@ -231,8 +231,8 @@ def threads() -> Finding:
 
 def mnist() -> Finding:
     """Whether the MNIST files are here; downloads nothing."""
-    from noeira.nn.datasets.mnist import FILES, SHIPPED
-    from noeira.runtime.cache import user_folder
+    from noeira.datasets.mnist import FILES, SHIPPED
+    from noeira.runtime.build.cache import user_folder
 
     chosen = config.DATA.read()
     given = [] if chosen is None else [chosen.expanduser().absolute()]

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from noeira.codegen.c import CTarget
 from noeira.commands.network import add_model, stages_from
 from noeira.commands.usage import UsageError
+from noeira.dump import write
 from noeira.errors import NoeiraError
 from noeira.ir.text import Dump
 from noeira.report.drawing import dot, mermaid
 from noeira.report.stages import Stages
 from noeira.report.structure import dump_value, plan_value
-from noeira.runtime.dump import write
 from noeira.runtime.toolchain import c_toolchain
 
 if TYPE_CHECKING:
-    from noeira.runtime.build import Library
+    from noeira.runtime.build.library import Library
 
 STAGES = ("trace", "train", "fused", "plan", "source", "c", "cu")
 # The stage `source` by the name of its language, and the target that this is for.
@@ -154,7 +154,7 @@ def built(stages: Stages) -> Library | str:
         return toolchain.build(stages.source)
     from noeira.codegen.cuda import CudaTarget
     from noeira.report.resources import built_for_gpu, has_machine_code
-    from noeira.runtime.cuda_compiler import find_cuda_compiler
+    from noeira.runtime.cuda.compiler import find_cuda_compiler
 
     assert isinstance(stages.target, CudaTarget)
     if find_cuda_compiler() is None:

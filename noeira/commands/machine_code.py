@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from noeira.errors import CompilerError
 from noeira.report.resources import built_for_gpu, has_machine_code
 from noeira.report.stages import Stages
-from noeira.runtime.build import Library
+from noeira.runtime.build.library import Library
 
 # A kernel from its name to the bracket that closes it, the only one at the start of a line.
 ENTRY = re.compile(r"^(?:\.\w+ )*\.entry (\w+)\(.*?^\}\n", flags=re.MULTILINE | re.DOTALL)
@@ -41,8 +41,8 @@ def machine_code(stages: Stages, names: Sequence[str]) -> str:
     """The SASS of kernels. Raises CompilerError without a compiler or a tool that reads it, and for
     a GPU that the compiler makes no machine code for.
     """
-    from noeira.runtime.cache import open_cache
-    from noeira.runtime.sass import sass
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.cuda.sass import sass
 
     library = built(stages)
     if not has_machine_code(library):

@@ -21,12 +21,12 @@ from noeira.ir.plan import Plan
 from noeira.report.explain import explained, symbols
 from noeira.report.profile import SORTS, profile_of
 from noeira.report.stages import c_target
-from noeira.runtime.build import load
-from noeira.runtime.c_compiler import require_compiler
-from noeira.runtime.cache import open_cache
+from noeira.runtime.build.cache import open_cache
+from noeira.runtime.build.library import load
+from noeira.runtime.c.compiler import require_compiler
+from noeira.runtime.c.timed_entry import TimedEntry
 from noeira.runtime.entry_point import thread_count
 from noeira.runtime.limits import measure_limits
-from noeira.runtime.timed_entry import TimedEntry
 from noeira.runtime.toolchain import CToolchain
 
 SEED = 0

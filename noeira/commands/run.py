@@ -22,9 +22,9 @@ from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import TARGETS
+from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
 from noeira.runtime.interrupts import let_through
-from noeira.runtime.launched_entry import LaunchedEntry
 from noeira.runtime.toolchain import Toolchain, choose_toolchain
 
 # The targets that run what was built, the usual one first.
@@ -137,9 +137,9 @@ def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
 
 def from_source(path: str, entry: str, target: str) -> EntryPoint:
     """A unit of C or CUDA as it stands."""
-    from noeira.runtime.build import build_library
-    from noeira.runtime.c_compiler import require_compiler
-    from noeira.runtime.cache import open_cache
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.build.library import build_library
+    from noeira.runtime.c.compiler import require_compiler
 
     source = unit_source(path)
     plans = [*source.parsed]
@@ -175,7 +175,7 @@ def from_library(path: str, entry: str) -> EntryPoint:
 
 def from_cubin(path: str, entry: str) -> EntryPoint:
     """Machine code for a GPU."""
-    from noeira.runtime.cuda_toolchain import cuda_toolchain
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
 
     check_whole(path)
     data = Path(path).read_bytes()

@@ -24,14 +24,14 @@ from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
 from noeira.job import entry_name
-from noeira.nn.training.progress import Interrupts
 from noeira.report.stages import Stages, c_target
 from noeira.report.table import plural
-from noeira.runtime.c_compiler import require_compiler
-from noeira.runtime.cache import open_cache
-from noeira.runtime.disk import replace_file
+from noeira.runtime.build.cache import open_cache
+from noeira.runtime.build.disk import replace_file
+from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.entry_point import EntryPoint, processor_count, thread_count
 from noeira.runtime.toolchain import CToolchain
+from noeira.training.progress import Interrupts
 from noeira.tuning.search import Outcome, search, until
 from noeira.tuning.trials import Tried, build_trials, problems_of
 

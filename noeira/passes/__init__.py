@@ -1,3 +1,1 @@
-"""Passes: graph to graph, one file each; and the pipeline that runs, verifies, checks, dumps and
-times them.
-"""
+"""Passes: graph to graph, one file each; and the pipeline that runs and checks them."""

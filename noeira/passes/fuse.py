@@ -25,8 +25,8 @@ from noeira.errors import FusionError, VerifyError
 from noeira.ir.forms import refusal
 from noeira.ir.fused import close
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
+from noeira.ir.order import ordered_and_stuck, topological
 from noeira.passes.base import Pass, same_nodes
-from noeira.passes.order import ordered_and_stuck, topological
 
 Body = tuple[Node, ...]
 

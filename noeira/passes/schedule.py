@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph
+from noeira.ir.order import topological
+from noeira.ir.storage import readers, reshaped, writers
 from noeira.passes.base import Pass, same_nodes
-from noeira.passes.order import topological
-from noeira.passes.views import readers, reshaped, writers
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
-from noeira.passes.memory import make_plan
+from noeira.planning.memory import make_plan
 from noeira.report.resources import LAUNCH_HEAD, StageUse, compiled_uses, launch_cells
 from noeira.report.runs import Run, by_path, fusible_runs, run_of
 from noeira.report.stages import Stages, c_target, stages_of

@@ -18,7 +18,7 @@ from noeira.runtime.limits import Limits
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.runtime.timed_entry import Samples
+    from noeira.runtime.c.timed_entry import Samples
 
 HEAD = ("#", "kernel", "op", "path", "median µs", "min µs", "share", "wait", "FLOPs", "bytes")
 HEAD += ("GF/s", "GB/s", "floor µs", "reached", "bound by")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from noeira.codegen.sharing import Shared
     from noeira.codegen.source import Source
     from noeira.codegen.target import Target
-    from noeira.runtime.build import Library
-    from noeira.runtime.kernel_resources import Resources
+    from noeira.runtime.build.library import Library
+    from noeira.runtime.cuda.resources import Resources
 
 HEAD = (
     "kernel",
@@ -81,10 +81,10 @@ def built_for_gpu(source: Source, target: CudaTarget) -> Library:
     """A unit of CUDA compiled for its GPU, or taken from the cache. Raises CompilerError, without a
     compiler too.
     """
-    from noeira.runtime.build import build_library
-    from noeira.runtime.cache import open_cache
-    from noeira.runtime.cuda_compiler import require_cuda_compiler
-    from noeira.runtime.cuda_unit import CudaBuilder
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.build.library import build_library
+    from noeira.runtime.cuda.builder import CudaBuilder
+    from noeira.runtime.cuda.compiler import require_cuda_compiler
 
     cache = open_cache()
     builder = CudaBuilder(require_cuda_compiler(cache), target.arch)
@@ -98,7 +98,7 @@ def compiled_uses(
     is no GPU; without a compiler nothing, and how to get one. Raises CompilerError.
     """
     from noeira.codegen.cuda import CudaTarget
-    from noeira.runtime.cuda_compiler import find_cuda_compiler
+    from noeira.runtime.cuda.compiler import find_cuda_compiler
 
     if not isinstance(target, CudaTarget):
         return {}, ""
@@ -118,7 +118,7 @@ def uses_of(
     kernels: Sequence[Shared], library: Library, arch: Arch
 ) -> dict[str, tuple[StageUse, ...]]:
     """What the stages of every kernel take, by the kernel's name."""
-    from noeira.runtime.cuda_unit import unit_resources
+    from noeira.runtime.cuda.builder import unit_resources
 
     known = {one.kernel: one for one in unit_resources(library.entry)}
     return {k.symbol: stage_uses(k.calls[0][1], k.symbol, known, arch) for k in kernels}

@@ -22,8 +22,8 @@ from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
-from noeira.passes.memory import make_plan
 from noeira.passes.pipeline import resume
+from noeira.planning.memory import make_plan
 
 if TYPE_CHECKING:
     from noeira.codegen.cuda import CudaTarget
@@ -145,7 +145,7 @@ def c_target(isa: str | None = None, choices: Choices = NO_CHOICES) -> CTarget:
         if isa not in ISAS:
             raise DeviceError(f"there is no vector unit {isa!r}; there are {', '.join(ISAS)}")
         return CTarget(ISAS[isa], choices)
-    from noeira.runtime.c_compiler import find_compiler
+    from noeira.runtime.c.compiler import find_compiler
 
     found = find_compiler()
     return CTarget(found.isa if found else PLAIN, choices)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ctypes import CDLL
 
     from noeira.codegen.target import ISA
-    from noeira.runtime.c_compiler import Compiler
-    from noeira.runtime.cache import Cache
+    from noeira.runtime.build.cache import Cache
+    from noeira.runtime.c.compiler import Compiler
 
 # Everything is measured so often, some 20 measurements one after the other, so that what disturbs
 # one of them has passed by the next time; the best round of all counts.
@@ -123,8 +123,8 @@ def measure_limits(threads: int, isa: ISA | None = None) -> Limits:
     processes that run at the same time make all of it smaller. Raises CompilerError without a C
     compiler.
     """
-    from noeira.runtime.c_compiler import require_compiler
-    from noeira.runtime.cache import open_cache
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.c.compiler import require_compiler
 
     cache = open_cache()
     compiler = require_compiler(cache)
@@ -243,8 +243,8 @@ def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     from noeira.codegen.environment import template
     from noeira.codegen.prelude import identifiers, prelude
     from noeira.codegen.source import Source
-    from noeira.runtime.build import build_library, load
-    from noeira.runtime.c_unit import CBuilder
+    from noeira.runtime.build.library import build_library, load
+    from noeira.runtime.c.builder import CBuilder
 
     given = {"isa": isa, "chains": CHAINS[isa.registers], "actions": ACTIONS}
     body = template("limits.c.j2").render(prelude="", **given)

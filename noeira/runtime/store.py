@@ -10,8 +10,8 @@ from noeira.errors import ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
 from noeira.ir.types import ALIGNMENT, Layout, TensorType
+from noeira.runtime.device.mirror import Mirror
 from noeira.runtime.fork import Lock
-from noeira.runtime.mirror import Mirror
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
-from noeira.runtime.disk import log
+from noeira.runtime.build.disk import log
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint
 from noeira.runtime.unit import Unit, built_unit
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from noeira.codegen.c import CTarget
     from noeira.codegen.source import Source
     from noeira.codegen.target import ISA, Target
-    from noeira.runtime.build import Library
-    from noeira.runtime.c_compiler import Compiler
-    from noeira.runtime.c_unit import CBuilder
-    from noeira.runtime.cache import Cache
-    from noeira.runtime.unit_builder import UnitBuilder
+    from noeira.runtime.build.builder import UnitBuilder
+    from noeira.runtime.build.cache import Cache
+    from noeira.runtime.build.library import Library
+    from noeira.runtime.c.builder import CBuilder
+    from noeira.runtime.c.compiler import Compiler
 
 NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
 
@@ -70,8 +70,8 @@ class Toolchain(ABC):
         "" if ops are defined outside noeira: a graph names them, but does not say what they do.
         """
         from noeira.ir.op import OPS
-        from noeira.runtime.cache_entry import digest_of
-        from noeira.runtime.own import own_digest
+        from noeira.runtime.build.cache_entry import digest_of
+        from noeira.runtime.build.own_sources import own_digest
 
         if any(op.foreign for op in OPS.values()):
             return ""
@@ -80,7 +80,7 @@ class Toolchain(ABC):
 
     def warm_start(self, request: str) -> tuple[Library, list[Plan]] | None:
         """The library that a request led to before, and its plans."""
-        from noeira.runtime.build import open_library
+        from noeira.runtime.build.library import open_library
 
         key = self.cache.recall(request) if request else None
         library = None if key is None else open_library(key, self.builder, self.cache)
@@ -90,7 +90,7 @@ class Toolchain(ABC):
         """The library of a source, built or from the cache; remembered for the request. Kernels
         that an earlier library has are not compiled again.
         """
-        from noeira.runtime.build import build_library
+        from noeira.runtime.build.library import build_library
 
         known = earlier.entry if earlier else None
         library = build_library(source, self.builder, self.cache, known)
@@ -123,7 +123,7 @@ class CToolchain(Toolchain):
 
     @property
     def builder(self) -> CBuilder:
-        from noeira.runtime.c_unit import CBuilder
+        from noeira.runtime.c.builder import CBuilder
 
         return CBuilder(self.compiler)
 
@@ -132,7 +132,7 @@ class CToolchain(Toolchain):
         return self.isa.name, self.compiler.identity
 
     def entry(self, plan: Plan, library: Library, index: int = 0) -> CompiledEntry:
-        from noeira.runtime.build import load
+        from noeira.runtime.build.library import load
 
         return CompiledEntry(plan, load(library))
 
@@ -146,7 +146,7 @@ def choose_toolchain(target: str, choices: Choices = NO_CHOICES) -> Toolchain | 
     if target == "reference":
         return None
     if target in ("cuda", "cuda-cpu"):
-        from noeira.runtime.cuda_toolchain import cuda_cpu_toolchain, cuda_toolchain
+        from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain, cuda_toolchain
 
         return cuda_toolchain() if target == "cuda" else cuda_cpu_toolchain()
     return c_toolchain(choices)
@@ -154,8 +154,8 @@ def choose_toolchain(target: str, choices: Choices = NO_CHOICES) -> Toolchain | 
 
 def c_toolchain(choices: Choices = NO_CHOICES) -> CToolchain | None:
     """The toolchain of target `cpu`; None without a C compiler (said once)."""
-    from noeira.runtime.c_compiler import ADVICE, find_compiler
-    from noeira.runtime.cache import open_cache
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.c.compiler import ADVICE, find_compiler
 
     cache = open_cache()
     compiler = find_compiler(cache)

@@ -11,7 +11,7 @@ from noeira.ir.plan import Plan
 from noeira.runtime.entry_point import EntryPoint, ReferenceEntry
 
 if TYPE_CHECKING:
-    from noeira.runtime.build import Library
+    from noeira.runtime.build.library import Library
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from noeira.ir.choices import Problem
 from noeira.ir.graph import ComputeGraph, Node
 from noeira.ir.plan import Choice, Plan
 from noeira.ir.types import TensorType
-from noeira.passes.memory import make_plan
-from noeira.runtime.build import build_library, load
+from noeira.planning.memory import make_plan
+from noeira.runtime.build.library import build_library, load
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import CToolchain

@@ -1,0 +1,123 @@
+"""MNIST: 28×28 grey images of handwritten digits and their classes."""
+
+from __future__ import annotations
+
+import logging
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from noeira.datasets.files import DataFiles, MissingData, find
+from noeira.datasets.idx import read_idx
+from noeira.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FILES = DataFiles(
+    folder="mnist",
+    md5={
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    },
+    mirrors=(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
+    megabytes=11,
+)
+SHIPPED = Path(__file__).parent / "shipped" / "mnist_5k.npz"
+
+log = logging.getLogger("noeira")
+
+
+class Source(NamedTuple):
+    """Where the images came from: the full data set in a folder, or the file that noeira ships."""
+
+    kind: Literal["full", "shipped"]
+    path: Path
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images and classes, C-contiguous.
+
+    `x` is float32 in [0, 1], (N, 784) or (N, 1, 28, 28); `y` is int32 in 0…9, (N,).
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+class MNIST:
+    """The MNIST data set: `train` and `test`, each a Split, and `source`.
+
+    Looked for in the folder `mnist` of NOEIRA_DATA, then in the user's cache, then downloaded there
+    (11 MB, unless NOEIRA_OFFLINE is set): 60,000 training and 10,000 test images. Failing all that,
+    a warning says so and the 5,000 training images that noeira ships are split 4,000 to 1,000.
+
+    `flat=False` gives images (N, 1, 28, 28) in place of rows (N, 784). Raises DataError if a file
+    is damaged.
+    """
+
+    def __init__(self, flat: bool = True) -> None:
+        shape = (784,) if flat else (1, 28, 28)
+        try:
+            folder = find(FILES)
+        except MissingData as error:
+            log.warning(
+                "noeira: MNIST is not on this machine, so the 5,000 of its images that come with "
+                "noeira are used, 4,000 to train and 1,000 to test (%s)",
+                error,
+            )
+            self.source = Source("shipped", SHIPPED)
+            train, test = read_shipped(SHIPPED)
+        else:
+            self.source = Source("full", folder)
+            train, test = read_full(folder, "train"), read_full(folder, "t10k")
+        self.train = to_split(*train, shape)
+        self.test = to_split(*test, shape)
+
+    def __repr__(self) -> str:
+        return f"<MNIST {self.source.kind}: {len(self.train):,} train, {len(self.test):,} test>"
+
+
+def read_full(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images u8 (N, 28, 28) and labels u8 (N,) of `train` or `t10k` from the idx files."""
+    names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
+    images, labels = (read_idx(FILES.path(folder, name), FILES.md5[name]) for name in names)
+    return images, labels
+
+
+def read_shipped(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(images, labels) for training and testing: of each class the first four fifths, and the rest.
+
+    Classes alternate (0, 1, …, 9, 0, 1, …), so every run of ten images is balanced.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            images, labels = arrays["images"], arrays["labels"]
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path}: it cannot be read: {error}. Install noeira again.") from None
+    by_class = np.argsort(labels, kind="stable").reshape(10, -1)
+    cut = by_class.shape[1] * 4 // 5
+    chosen = (by_class[:, :cut].T.ravel(), by_class[:, cut:].T.ravel())
+    return [(images[index], labels[index]) for index in chosen]
+
+
+def to_split(images: np.ndarray, labels: np.ndarray, shape: tuple[int, ...]) -> Split:
+    """Images u8 (N, 28, 28) and labels u8 (N,) as a Split whose samples have `shape`."""
+    import numpy as np
+
+    x = images.reshape(-1, *shape).astype(np.float32)
+    x /= np.float32(255)
+    return Split(x, labels.astype(np.int32))

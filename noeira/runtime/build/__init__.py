@@ -1,0 +1,1 @@
+"""Source to binary, in any language: compilers found, commands run, the cache."""

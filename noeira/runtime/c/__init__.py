@@ -1,0 +1,1 @@
+"""Units of C: the compiler, and shared libraries called through ctypes."""

@@ -1,0 +1,1 @@
+"""CUDA on a GPU: NVIDIA's compilers, and pycuda."""

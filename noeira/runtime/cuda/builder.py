@@ -1,0 +1,90 @@
+"""A unit of CUDA: machine code for one kind of GPU, with its PTX and what its kernels take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noeira.codegen.arch import Arch
+from noeira.codegen.source import Source
+from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.cuda.compiler import CudaCompiler
+from noeira.runtime.cuda.resources import Resources, check_kernel, read_resources, resources_text
+
+if TYPE_CHECKING:
+    from noeira.codegen.launches import StageLaunch
+
+SOURCE, BINARY, PTX, RESOURCES = "unit.cu", "unit.cubin", "unit.ptx", "resources.json"
+
+
+@dataclass(frozen=True)
+class CudaBuilder:
+    """Builds units of CUDA with a compiler for an architecture."""
+
+    compiler: CudaCompiler
+    arch: Arch
+    language = "CUDA"
+    source_name = SOURCE
+    binary_name = BINARY
+
+    @property
+    def key_parts(self) -> tuple[str, ...]:
+        """The compiler with its flags, whether it lets warnings pass, and the architecture."""
+        return self.compiler.identity, repr(self.compiler.strict), repr(self.arch)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """One run of nvcc, of the same version where that is not what compiles."""
+        return self.compiler.command(self.arch, SOURCE, BINARY)
+
+    @property
+    def head(self) -> str:
+        """`NVRTC 13.0, sm_90`"""
+        return f"{self.compiler.version}, {self.arch.name}"
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """Compiler and architecture."""
+        return {"arch": self.arch.name, "compiler": self.compiler.version}
+
+    def prepare(self) -> None:
+        """Units share nothing."""
+
+    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+        """What a driver loads, machine code or, for an architecture that the compiler does not
+        know, PTX; the PTX; and what the kernels take.
+
+        Raises CompilerError with the compiler's message, and for a launch of the plans that the
+        architecture has no room for.
+        """
+        made = self.compiler.compile(source.text, SOURCE, self.arch, folder)
+        kernels = {kernel.kernel: kernel for kernel in made.resources}
+        for one in launches(source):
+            # Text without such a kernel was edited: what launches it says so.
+            if one.kernel in kernels:
+                check_kernel(kernels[one.kernel], self.arch, one.block, one.shared)
+        return {
+            BINARY: made.binary,
+            PTX: made.ptx.encode(),
+            RESOURCES: resources_text(made.resources).encode(),
+        }
+
+    def lenient(self) -> CudaBuilder:
+        """The same, with warnings no errors."""
+        return replace(self, compiler=self.compiler.lenient())
+
+
+def launches(source: Source) -> Iterator[StageLaunch]:
+    """Every launch of a source's plans; nothing where these are not at hand."""
+    from noeira.codegen.launches import stage_launches
+
+    for plan, symbols in zip(source.parsed, source.symbols, strict=False):
+        for call, symbol in zip(plan.calls, symbols, strict=True):
+            yield from stage_launches(call, symbol)
+
+
+def unit_resources(entry: Entry) -> tuple[Resources, ...]:
+    """What the kernels of a built unit take."""
+    return read_resources(entry.read(RESOURCES).decode())

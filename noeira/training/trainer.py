@@ -1,0 +1,167 @@
+"""Trainer: a network type, a data set, and the loop over epochs, stepped natively."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from noeira.errors import DataError, ShapeError
+from noeira.nn.core.init import Initializer, Kaiming
+from noeira.nn.core.module import Module
+from noeira.nn.loss import CrossEntropy, LossLike
+from noeira.nn.metrics import MetricLike
+from noeira.nn.optimizer import Adam, Optimizer
+from noeira.runtime.program import Program
+from noeira.training.progress import Interrupts, Reporter
+from noeira.training.result import Epoch, TrainResult
+
+if TYPE_CHECKING:
+    from noeira.codegen.choices import ChoicesLike
+
+
+class Trainer:
+    """Trains a network, given by type (new parameters) or by instance.
+
+    The program is compiled at the first `fit`, when the shapes of the data are known; it is then in
+    `program`, and the trained instance in `net`. Options as for `noeira.compile`.
+    """
+
+    def __init__(
+        self,
+        net: type[Module] | Module,
+        batch: int = 100,
+        loss: LossLike = CrossEntropy,
+        optimizer: Optimizer | type[Optimizer] = Adam(lr=1e-3),  # noqa: B008  (a frozen value)
+        init: Initializer | type[Initializer] = Kaiming,
+        target: str = "cpu",
+        seed: int = 0,
+        dtype: Literal["f32", "f64"] = "f32",
+        metrics: Sequence[MetricLike] | None = None,
+        choices: ChoicesLike = None,
+    ) -> None:
+        from noeira.job import check_options, check_type
+
+        check_options(batch, target, loss, optimizer)
+        if not isinstance(net, Module):
+            check_type(net)
+        self.given, self.batch, self.loss, self.optimizer = net, batch, loss, optimizer
+        self.init, self.target, self.seed, self.dtype = init, target, seed, dtype
+        self.metrics, self.choices = metrics, choices
+        self.made: Program | None = None
+        self.loaded: tuple[Any, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        """The compiled program. Raises DataError before the first `fit`."""
+        if self.made is None:
+            raise DataError("the trainer has no program yet: fit(train) compiles it")
+        return self.made
+
+    @property
+    def net(self) -> Module:
+        """The instance that is trained. Raises DataError before the first `fit`."""
+        return self.given if isinstance(self.given, Module) else self.program.module
+
+    def fit(
+        self,
+        train: Any,
+        test: Any = None,
+        epochs: int = 5,
+        shuffle: bool = True,
+        progress: bool = True,
+    ) -> TrainResult:
+        """Train for `epochs` passes; a further call goes on from where the last one stopped.
+
+        train, test: objects with `.x` (N, …) and `.y` (N, …), such as `MNIST().train`, or pairs (x,
+        y). Ctrl-C ends training after the current batch, within a second, and keeps what was
+        learned. Raises NotFiniteError at a loss that is not finite, DataError, ShapeError or
+        DtypeError for data that do not fit.
+        """
+        if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 1:
+            raise ShapeError(f"epochs must be a whole number of at least 1, not {epochs!r}")
+        program = self.prepare(
+            pair("train", train), None if test is None else pair("test", test), shuffle
+        )
+        done = list[Epoch]()
+        data = program.loaded()
+        with Interrupts() as interrupts, Reporter(epochs, data.batches, progress) as reporter:
+            for number in range(1, epochs + 1):
+                reporter.begin(number)
+                epoch = self.one_epoch(program, interrupts, reporter, test is not None)
+                if epoch is None:
+                    reporter.say(f"stopped in epoch {number}/{epochs}; what was learned is kept")
+                    return TrainResult(tuple(done), interrupted=True)
+                done.append(epoch)
+                reporter.end(number, epoch)
+        return TrainResult(tuple(done))
+
+    def prepare(
+        self, train: tuple[Any, Any], test: tuple[Any, Any] | None, shuffle: bool
+    ) -> Program:
+        """The program with these data in it, compiled at the first call."""
+        if self.made is None:
+            from noeira.compiler import program_of
+
+            self.made = program_of(
+                self.given,
+                self.loss,
+                self.optimizer,
+                self.batch,
+                input_shapes(train[0]),
+                self.init,
+                self.seed,
+                self.dtype,
+                self.target,
+                self.metrics,
+                self.choices,
+            )
+        given = (*train, *(test or ()), shuffle)
+        if list(map(id, given)) == list(map(id, self.loaded)):
+            self.made.loaded().renew(*train, test)
+        else:
+            self.made.load(*train, evaluation=test, shuffle=shuffle)
+            # Kept alive, so that no other array can get the identity of one of these.
+            self.loaded = given
+        return self.made
+
+    def one_epoch(
+        self, program: Program, interrupts: Interrupts, reporter: Reporter, tested: bool
+    ) -> Epoch | None:
+        """Train to the end of the data and evaluate; None if Ctrl-C came in between."""
+        started = time.perf_counter()
+        data = program.loaded()
+        left = data.batches - data.done
+
+        def between(steps: int) -> bool:
+            reporter.advance(steps)
+            return interrupts.wanted
+
+        loss = data.steps(left, between)
+        if interrupts.wanted:
+            return None
+        found = data.evaluate(between) if tested else {}
+        if tested and not found:
+            return None
+        seconds = time.perf_counter() - started
+        test_loss = found.pop("loss", None)
+        return Epoch(loss, test_loss, seconds, found)
+
+
+def pair(name: str, data: Any) -> tuple[Any, Any]:
+    """(x, y) from an object that has them, or from a pair. Raises DataError."""
+    if hasattr(data, "x") and hasattr(data, "y"):
+        return data.x, data.y
+    if isinstance(data, (tuple, list)) and len(data) == 2:
+        return data[0], data[1]
+    raise DataError(
+        f"{name} must have .x and .y, such as MNIST().train, or be a pair (x, y), "
+        f"not {type(data).__name__}"
+    )
+
+
+def input_shapes(x: Any) -> Any:
+    """The shape of one sample of each input."""
+    if isinstance(x, tuple):
+        return tuple(tuple(part.shape[1:]) for part in x)
+    return tuple(x.shape[1:]) if hasattr(x, "shape") else None

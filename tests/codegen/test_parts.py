@@ -1,0 +1,235 @@
+"""Units compiled in parts: the same program as one run of the compiler makes, in less time."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from pickle import UnpicklingError
+
+import numpy as np
+import pytest
+from needs import needs_compiler
+
+import noeira
+from noeira.codegen import parts as parts_module
+from noeira.codegen.functions import share_functions
+from noeira.codegen.parts import Sections, parts
+from noeira.codegen.render_c import render_c
+from noeira.codegen.sharing import renumbered
+from noeira.compiler import lower
+from noeira.errors import CompilerError
+from noeira.ir.plan import Plan
+from noeira.job import Job
+from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.runtime.build.library import build_library
+from noeira.runtime.build.plan_file import read_plans, write_plans
+from noeira.runtime.c import parts as part_build
+from noeira.runtime.program import Program
+from noeira.runtime.toolchain import CToolchain, c_toolchain
+
+NET = Sequential[LinearReLU[40, 24], LinearReLU[24, 16], Linear[16, 5]]
+OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(lr=1e-2), "batch": 20, "seed": 3}
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((50, 40)).astype(np.float32)
+Y = RANDOM.integers(0, 5, 50).astype(np.int32)
+
+HELPER = """\
+// Twice x.
+static NOINLINE void {name}(const float *x, float *y) {{
+    y[0] = {factor} * x[0];
+}}
+
+"""
+KERNEL = """\
+static NOINLINE void {name}(const int thread, const float *a0, float *y0) {{
+    {name}_twice(a0, y0);
+}}
+"""
+
+
+@pytest.fixture
+def toolchain() -> CToolchain:
+    """This machine's."""
+    found = c_toolchain()
+    if found is None:
+        pytest.skip("there is no C compiler")
+    return found
+
+
+def compiled(folder: Path, lines: int, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The program in a cache of its own, in parts of so many lines, with its data loaded."""
+    monkeypatch.setenv("NOEIRA_CACHE", str(folder))
+    monkeypatch.setattr(parts_module, "PART_LINES", lines)
+    monkeypatch.setattr(part_build, "processor_count", lambda: 3)
+    program = noeira.compile(NET, **OPTIONS)
+    program.load(X, Y, evaluation=(X, Y))
+    return program
+
+
+def listing(program: Program, unit: int) -> dict[str, dict[str, str]]:
+    """The objects of a unit, each with its functions."""
+    path = Path(program.units[unit].folder) / "parts.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def functions(program: Program, unit: int) -> set[str]:
+    """The kernels' functions that were compiled for a unit in parts."""
+    return {name for kernels in listing(program, unit).values() for name in kernels}
+
+
+def kernel(name: str, factor: str = "2") -> tuple[str, tuple[str, ...]]:
+    """A kernel with a helper, and its function that entries call."""
+    helper = HELPER.format(name=f"{name}_twice", factor=factor)
+    return helper + KERNEL.format(name=name), (name,)
+
+
+def plan_of(toolchain: CToolchain) -> Plan:
+    """The plan of a training step."""
+    return lower(Job(NET, 20, CrossEntropy, Adam()).step(), toolchain.target)
+
+
+@needs_compiler
+def test_parts_make_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = compiled(tmp_path / "parts", 50, monkeypatch)
+    whole = compiled(tmp_path / "whole", 10**6, monkeypatch)
+    assert apart.source == whole.source
+    assert len(listing(apart, 0)) == 3 and not listing(whole, 0)
+    assert apart.steps(7) == whole.steps(7)
+    assert apart.evaluate() == whole.evaluate()
+    assert apart.gradients(X[:20], Y[:20]) == whole.gradients(X[:20], Y[:20])
+    for name, value in apart.params.items():
+        assert value.tobytes() == whole.params[name].tobytes()
+    assert apart.forward(X).tobytes() == whole.forward(X).tobytes()
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm, which lists symbols, is not installed")
+@needs_compiler
+def test_parts_make_the_same_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = [compiled(tmp_path / str(n), n, monkeypatch) for n in (50, 10**6)]
+    for unit in (0, 1):
+        found = []
+        for program in programs:
+            library = Path(program.units[unit].folder) / "unit.so"
+            listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True)
+            names = [line.split()[-1].split(".")[0] for line in listed.stdout.splitlines()]
+            called = re.findall(
+                r"^            (k\d+_\w+)\(thread", program.units[unit].source, re.M
+            )
+            found.append(sorted(name for name in names if name in called))
+            assert len(found[-1]) == len(set(called))
+        assert found[0] == found[1]
+
+
+@needs_compiler
+def test_a_second_unit_compiles_only_what_the_first_has_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = compiled(tmp_path, 50, monkeypatch)
+    first, second = functions(program, 0), functions(program, 1)
+    assert first and second and not first & second
+    names = [set(re.findall(r"\bk\d+_\w+?(?=\()", unit.source)) for unit in program.units]
+    shared = {name for name in names[0] & names[1] if "matmul" in name}
+    assert shared, "the products of the step are those of the steps over data in memory"
+    # A start that finds the first unit in the cache takes its kernels too.
+    monkeypatch.setattr(part_build, "run_all", spy := Spy(part_build.run_all))
+    again = noeira.compile(NET, **OPTIONS)
+    assert not spy.commands
+    again.load(X[:45], Y[:45])
+    assert spy.commands and not functions(again, 1) & first
+
+
+class Spy:
+    """Passes calls on, and keeps their first argument."""
+
+    def __init__(self, function: object) -> None:
+        self.function, self.commands = function, []
+
+    def __call__(self, commands: object, *others: object) -> object:
+        self.commands.append(commands)
+        return self.function(commands, *others)  # type: ignore[operator]
+
+
+def test_a_fault_is_reported_at_its_line_of_the_unit(
+    toolchain: CToolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts_module, "PART_LINES", 50)
+    monkeypatch.setattr(part_build, "processor_count", lambda: 2)
+    source = render_c("broken", [plan_of(toolchain)], toolchain.target)
+    sections = source.sections
+    assert sections is not None
+    wrong = re.sub(
+        r"^    \(void\)",
+        "    wrong = 1;\n    (void)",
+        sections.kernels[-1].text,
+        count=1,
+        flags=re.M,
+    )
+    kernels = (*sections.kernels[:-1], replace(sections.kernels[-1], text=wrong))
+    text = source.text.replace(sections.kernels[-1].text, wrong)
+    line = text[: text.index("wrong = 1;")].count("\n") + 1
+    broken = replace(source, text=text, sections=Sections(sections.head, kernels, sections.tail))
+    with pytest.raises(CompilerError, match=rf"unit\.c:{line}:\d+: error: .wrong. undeclared"):
+        build_library(broken, toolchain.builder, toolchain.cache)
+
+
+def test_parts_are_of_equal_size_and_hold_each_kernel_once(toolchain: CToolchain) -> None:
+    source = render_c("net", [plan_of(toolchain)], toolchain.target)
+    assert source.sections is not None
+    sections = source.sections
+    assert parts(sections, 1, {}) == []
+    entries, *kernels = two(sections)
+    names = [name for part in kernels for name in part.kernels]
+    assert sorted(names) == sorted(name for s in sections.kernels for name in s.entered)
+    assert not entries.kernels
+    built = {name: s.digest for s in sections.kernels for name in s.entered}
+    assert [part.kernels for part in parts(sections, 2, built)] == [{}]
+
+
+def two(sections: Sections) -> list[parts_module.Part]:
+    """The entries, and the kernels in two parts."""
+    groups = parts_module.groups(sections.kernels, 2)
+    sizes = [sum(section.lines for section in group) for group in groups]
+    largest = max(section.lines for section in sections.kernels)
+    assert abs(sizes[0] - sizes[1]) <= largest
+    made = [parts_module.kernels_part(sections.head, group) for group in groups]
+    return [parts_module.entries_part(sections), *made]
+
+
+def test_functions_that_are_alike_are_kept_once() -> None:
+    first, second, other = share_functions([kernel("k00_a"), kernel("k01_b"), kernel("k02_c", "3")])
+    assert first == kernel("k00_a")[0]
+    assert "Twice" not in second and "k00_a_twice(a0, y0);" in second
+    assert other == kernel("k02_c", "3")[0]
+
+
+def test_a_function_that_needs_its_kernel_stays() -> None:
+    texts = [(f"#define FACTOR 2\n\n{text}", names) for text, names in map(scaled, "ab")]
+    assert share_functions(texts)[1] == texts[1][0]
+
+
+def scaled(name: str) -> tuple[str, tuple[str, ...]]:
+    """A kernel whose helper uses a macro of the kernel."""
+    return kernel(f"k_{name}", "FACTOR")
+
+
+def test_numbers_of_kernels_do_not_make_an_edit() -> None:
+    assert renumbered("k07_a(k03_b_tile); k07_a;") == "k00_a(k01_b_tile); k00_a;"
+
+
+def test_plans_as_bytes(toolchain: CToolchain) -> None:
+    plan = plan_of(toolchain)
+    assert read_plans(write_plans([plan, plan])) == (plan, plan)
+    for module, name in (
+        ("builtins", "print"),
+        ("noeira.ir.graph", "contextlib.os.getcwd"),
+        ("noeira.ir.graph", "contextlib"),
+        ("noeira.ir.graph", "replace"),
+    ):
+        lengths = bytes([len(module)]), bytes([len(name)])
+        words = b"\x8c" + lengths[0] + module.encode() + b"\x8c" + lengths[1] + name.encode()
+        with pytest.raises(UnpicklingError, match=rf"a plan has no {module}\.{name}"):
+            read_plans(b"\x80\x05" + words + b"\x93.")

@@ -1,0 +1,337 @@
+"""The command line: what every command prints, and what it says of every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from needs import needs_compiler
+
+from noeira.__main__ import main
+from noeira.commands import COMMANDS, assembly, terminal
+from noeira.ir.text import parse_dump
+from noeira.runtime.c.compiler import find_compiler
+
+pytest_plugins = ("command_line",)
+
+TINY = ["--batch", "5", "--isa", "avx2"]
+
+
+def python(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """`python -m noeira` in a process of its own."""
+    command = [sys.executable, "-m", "noeira", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
+
+
+def test_help_is_quick():
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        found = python("--help")
+        seconds.append(time.perf_counter() - started)
+        assert found.returncode == 0
+    assert all(name in found.stdout for name in COMMANDS)
+    assert min(seconds) < 0.150
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help_with_an_example(name: str, call: Callable[..., str]):
+    text = call(name, "--help")
+    assert f"example:\n  {COMMANDS[name].example}" in text
+    assert COMMANDS[name].example.startswith(f"noeira {name}")
+
+
+def test_explain(call: Callable[..., str], golden: Callable[..., None]):
+    golden(call("explain", "net.py:Plain", *TINY))
+
+
+def test_explain_as_json(call: Callable[..., str]):
+    found = json.loads(call("explain", "net.py:Joined", *TINY, "--json"))
+    assert {"kernel", "op", "origin", "fused", "flops", "bytes"} <= set(found["launches"][0])
+    assert found["launches"][0]["origin"]["pass"] == "trace"
+    assert found["arena_bytes"] > 0
+
+
+def test_suggest(call: Callable[..., str], golden: Callable[..., None]):
+    golden(call("suggest", "net.py:Plain", *TINY))
+    assert "nothing to suggest" in call("suggest", "net.py:Joined", *TINY)
+
+
+def test_suggest_as_json(call: Callable[..., str]):
+    (found,) = json.loads(call("suggest", "net.py:Plain", *TINY, "--json"))["suggestions"]
+    text = call("suggest", "net.py:Plain", *TINY)
+    assert found["path"] == "0" and found["places"] == [["0", "1"]]
+    assert found["wrote"] == ["Linear[4, 3]", "ReLU"] and found["write"] == "LinearReLU[4, 3]"
+    assert f"saves {found['launches_saved']} launches" in text
+    assert f"and {found['bytes_saved']:,} bytes" in text
+    nothing = call("suggest", "net.py:Joined", *TINY, "--json")
+    assert json.loads(nothing) == {"suggestions": []}
+
+
+def test_summary(call: Callable[..., str]):
+    assert "elements" in call("summary", "net.py:Plain", *TINY)
+    assert json.loads(call("summary", "net.py:Plain", "--json"))["count"] == 23
+
+
+def test_kernels(call: Callable[..., str], golden: Callable[..., None]):
+    golden(call("kernels", "net.py:Joined", *TINY))
+    golden(call("kernels", "net.py:Joined", *TINY, "finite"), "one")
+    assert call("kernels", "net.py:Joined", "finite", *TINY).startswith("// @joined.step")
+    assert "is a part of 2 names: k11_count, k12_count" in call(
+        "kernels", "net.py:Joined", *TINY, "count", code=1
+    )
+    assert "no kernel is called gelu; there are k00_linear_relu," in call(
+        "kernels", "net.py:Joined", *TINY, "gelu", code=1
+    )
+
+
+@needs_compiler
+def test_assembly(call: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
+    assert "--asm shows one kernel" in call("kernels", "net.py:Joined", "--asm", code=2)
+    monkeypatch.setattr(assembly.shutil, "which", lambda name: None)
+    text = call("kernels", "net.py:Joined", "adam", "--asm")
+    assert text.startswith("# as the compiler lists it") and "k10_adam" in text
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
+@needs_compiler
+def test_disassembly(call: Callable[..., str]):
+    text = call("kernels", "net.py:Joined", "adam", "--asm")
+    assert text.startswith("k10_adam") and "sqrt" in text
+    assert "k09_finite:" not in text
+
+
+@pytest.mark.parametrize("stage", ["trace", "train", "fused", "plan"])
+def test_dump(stage: str, call: Callable[..., str], golden: Callable[..., None]):
+    golden(call("dump", "net.py:Joined", *TINY, "--stage", stage))
+
+
+def test_dump_of_the_source(call: Callable[..., str]):
+    text = call("dump", "net.py:Joined", *TINY, "--stage", "c")
+    assert text.startswith("// noeira: Joined for c avx2\n") and "noeira_plans[]" in text
+
+
+def test_dump_after_a_pass(call: Callable[..., str]):
+    dump = parse_dump(call("dump", "net.py:Joined", *TINY, "--after", "vjp"))
+    assert dump.done == ("trace", "vjp")
+    assert dump.todo[0].startswith("update{")
+    message = call("dump", "net.py:Joined", *TINY, "--after", "cast", code=2)
+    assert "there are trace, vjp, update, dce, fuse, schedule" in message
+
+
+@pytest.mark.parametrize("form", ["json", "dot", "mermaid"])
+@pytest.mark.parametrize("stage", ["trace", "fused", "plan"])
+def test_dump_in_other_forms(form: str, stage: str, call: Callable[..., str]):
+    text = call("dump", "net.py:Joined", *TINY, "--stage", stage, "--format", form)
+    if form == "json":
+        assert json.loads(text)["graph"]["name"] == "joined.step"
+    else:
+        assert text.startswith({"dot": 'digraph "joined.step" {', "mermaid": "flowchart TD"}[form])
+
+
+def test_a_network_without_loss(call: Callable[..., str]):
+    text = call("dump", "net.py:Joined", *TINY, "--loss", "none")
+    assert "graph @joined.forward {" in text
+    message = call("dump", "net.py:Joined", "--loss", "none", "--stage", "train", code=2)
+    assert "without a loss there is no training" in message
+
+
+def test_all_stages_are_numbered_files(dumped: Path):
+    names = sorted(path.name for path in dumped.iterdir())
+    library = ["unit.so"] if find_compiler() else []
+    passes = ["trace", "vjp", "update", "dce", "fuse", "schedule"]
+    graphs = [f"{i:02}_{name}.nir" for i, name in enumerate(passes)]
+    assert names == [*graphs, "06_plan.plan", "unit.c", *library]
+
+
+def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None]):
+    assert call("diff", "stages/00_trace.nir", "stages/00_trace.nir") == "the graphs are the same\n"
+    text = call("diff", "stages/03_dce.nir", "stages/04_fuse.nir", code=1)
+    golden(text)
+    renamed = (dumped / "00_trace.nir").read_text().replace("%x", "%pixels")
+    (dumped / "renamed.nir").write_text(renamed)
+    assert "1 node changed: %0.linear" in call(
+        "diff", "stages/00_trace.nir", "stages/renamed.nir", code=1
+    )
+    same = call("diff", "--names", "stages/00_trace.nir", "stages/renamed.nir")
+    assert same == "the graphs are the same\n"
+    assert "net.py, line 1: expected" in call("diff", "net.py", "stages/00_trace.nir", code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        ("", 2, "the following arguments are required: COMMAND"),
+        ("frob", 2, "there is no command frob; there are explain, suggest,"),
+        ("explian net.py:Plain", 2, "there is no command explian; did you mean explain?"),
+        ("explain", 2, "the following arguments are required: MODEL"),
+        ("explain net.py:Plain --frob", 2, "there is no option --frob (see noeira explain --help)"),
+        ("explain net.py:Plain other", 2, "other is one argument too many"),
+        ("explain net.py:Plain --batchs 5", 2, "no option --batchs; did you mean --batch? (see"),
+        ("explain net.Plain", 2, "write a colon before the network's name, net:Plain"),
+        ("explain net.py.Plain", 2, "before the network's name, net.py:Plain"),
+        ("explain net.py:Nope", 1, "net.py has no Nope; it has Plain, Joined"),
+        ("explain net.py:answer", 1, "net.py has answer, but it is no network; it has Plain,"),
+        ("explain net.py", 2, "write the network's name after a colon, net.py:Plain"),
+        ("explain step.nir", 2, "step.nir: expected a network, such as net.py:MLP; `noeira run`"),
+        ("explain ne.py:Plain", 1, "there is no file ne.py; did you mean net.py?"),
+        ("explain nothing.here:Net", 1, "there is no module nothing.here"),
+        ("explain noeira.nn:Linear", 1, "Linear needs its parameters: write Linear[IN, OUT]"),
+        (
+            "explain net.py:Plain --batch 0",
+            2,
+            "--batch must be a whole number of at least 1, not '0'",
+        ),
+        ("explain net.py:Plain --input 3,a", 2, "--input must be a shape such as 3,32,32"),
+        ("explain net.py:Plain --input 3", 1, "Plain takes (*, 4), not (3,)"),
+        ("explain net.py:Plain --loss Huber", 2, "there are CrossEntropy, SoftCrossEntropy, MSE"),
+        ("explain net.py:Plain --optimizer lamb", 2, "lamb: there are adam, adamw, sgd"),
+        ("explain net.py:Plain --optimizer adam:rate=1", 2, "there is no option 'rate'; there are"),
+        ("explain net.py:Plain --optimizer adam:lr", 2, "options are written adam:key=value"),
+        ("explain net.py:Plain --optimizer sgd:lr=x", 2, "'x' is not a number"),
+        ("explain net.py:Plain --optimizer adam:beta1=2", 2, "beta1 must be at least 0 and less"),
+        ("explain net.py:Plain --init Normal", 2, "write Normal[mean, std]"),
+        ("explain net.py:Plain --init Magic", 2, "there are Kaiming, ScaledKaiming"),
+        ("explain net.py:Plain --entry fit", 1, "there are forward, gradients, step"),
+        ("dump net.py:Plain --stage c --format dot", 2, "the stage c is text"),
+        ("dump net.py:Plain --all out --format dot", 2, "--all writes texts"),
+        ("dump net.py:Plain --all net.py", 2, "net.py is a file; --all takes a folder"),
+        ("run net.py:Plain --seed x", 2, "--seed must be a whole number, not 'x'"),
+        ("run nothing.nir", 1, "nothing.nir cannot be read: No such file or directory"),
+        (
+            "run net.txt",
+            2,
+            "expected a file .nir, .plan, .c, .so, .cu, .cubin, or a network such as net.py:MLP",
+        ),
+        ("diff one.nir two.nir", 1, "one.nir cannot be read"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_mistakes(words: str, code: int, expected: str, capsys: pytest.CaptureFixture[str]):
+    try:
+        found = main(words.split())
+    except SystemExit as end:
+        found = end.code
+    output, errors = capsys.readouterr()
+    assert found == code and not output
+    assert expected in errors and "Traceback" not in errors
+    assert "usage:" not in errors and errors.startswith("noeira: ")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def broken(:\n", "bad.py, line 1 cannot be imported: SyntaxError"),
+        ("import nothing_like_it\n", "bad.py cannot be imported: No module named"),
+        ("x = 1\ny = x / 0\n", "bad.py, line 2 cannot be imported: ZeroDivisionError"),
+        (
+            "from noeira.nn import *\n\nNet = Sequential[Linear[3, 4], Linear[5, 6]]\n",
+            "bad.py, line 3: layers 0 and 1 of Sequential do not fit",
+        ),
+        ("raise SystemExit(3)\n", "bad.py, line 1 cannot be imported: SystemExit"),
+    ],
+)
+def test_files_that_cannot_be_imported(
+    text: str, expected: str, call: Callable[..., str], folder: Path
+):
+    (folder / "bad.py").write_text(text)
+    message = call("explain", "bad.py:Net", code=1)
+    assert expected in message and "Traceback" not in message
+
+
+def test_modules_beside_the_file_can_be_imported(call: Callable[..., str], folder: Path):
+    (folder / "deep").mkdir()
+    (folder / "deep" / "beside_net.py").write_text("from noeira.nn import Linear\nwidth = 4\n")
+    (folder / "deep" / "net.py").write_text("from beside_net import *\nNet = Linear[3, width]\n")
+    assert "1 kernel" in call("kernels", "deep/net.py:Net", "--loss", "none", "--isa", "plain")
+
+
+def test_a_module_by_its_dotted_name(folder: Path):
+    found = python("summary", "net:Plain", cwd=folder)
+    assert found.returncode == 0 and "0.weight" in found.stdout
+
+
+def test_options_reach_the_step(call: Callable[..., str]):
+    words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
+    text = call(*words, "--optimizer", "sgd:lr=0.5,momentum=0.9", "--loss", "MSE")
+    assert "lr = 0.5" in text and '["momentum", 0.9]' in text and "mse(" in text
+    text = call(*words, "--dtype", "f64", "--init", "Normal[0.0,0.5]", "--input", "7,4")
+    assert "input %x: f64[2, 7, 4]" in text and "normal(0.0, 0.5)" in text
+    text = call(*words, "--loss", "CrossEntropy:smoothing=0.25", "--optimizer", "none")
+    assert "{smoothing = 0.25}" in text and "graph @plain.gradients" in text
+
+
+def test_names_in_any_case(call: Callable[..., str]):
+    words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
+    exact = call(*words, "--loss", "MSE", "--optimizer", "adamw", "--init", "Xavier")
+    assert call(*words, "--loss", "mse", "--optimizer", "AdamW", "--init", "xavier") == exact
+    assert "graph @plain.forward" in call(*words, "--loss", "None")
+
+
+def test_a_traceback_only_if_asked_for(folder: Path):
+    found = python("explain", "net.py:Nope", cwd=folder)
+    assert found.returncode == 1 and found.stderr.count("\n") == 1
+    found = python("explain", "net.py:Nope", "--traceback", cwd=folder)
+    assert found.returncode == 1 and "Traceback" in found.stderr
+
+
+def test_a_reader_that_stops_early_is_no_error(folder: Path):
+    command = f"{sys.executable} -m noeira dump net.py:Plain --format json | head -1"
+    found = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=folder)
+    assert found.stdout == "{\n" and found.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", [("explain", "net.py:Plain"), ("--help",), ("frob",)])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_no_more(words: tuple[str, ...], unbuffered: str, folder: Path):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "noeira", *words]
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment
+        )
+    if words == ("frob",):
+        assert found.returncode == 2 and "there is no command frob" in found.stderr
+    else:
+        assert found.returncode == 1
+        assert found.stderr == "noeira: the output cannot be written: No space left on device\n"
+
+
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch):
+    class Terminal:
+        """A stream that says it is a terminal."""
+
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    assert terminal.paint("x", "red", stream) == "\x1b[31mx\x1b[0m"  # type: ignore[arg-type]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal.paint("x", "red", stream) == "x"  # type: ignore[arg-type]
+    with open(os.devnull, "w") as file:
+        assert terminal.paint("x", "red", file) == "x"
+
+
+def test_a_stream_that_cannot_show_every_sign(folder: Path):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = python("explain", "net.py:Plain", cwd=folder, env=environment)
+    assert found.returncode == 0 and "? 2 launches; write LinearReLU[4, 3] for 1" in found.stdout
+
+
+def test_the_other_commands_are_there(call: Callable[..., str]):
+    shown = call("cache", "show")
+    assert "programs" in shown and "facts for a quick start" in shown
+    found = python("--version")
+    assert re.fullmatch(r"noeira \d+\.\d+\.\d+\S*\n", found.stdout)

@@ -1,0 +1,509 @@
+"""Passes: what each changes, that it can be undone, and that the pipeline notices misbehaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import pytest
+from graphs import (
+    JOBS,
+    choose,
+    deep,
+    deep_step,
+    dumps,
+    emit,
+    f32,
+    graphs,
+    near_linear,
+    seconds,
+    stages,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noeira.errors import NoeiraError, ParseError, VerifyError
+from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.order import topological
+from noeira.ir.text import Dump, parse_dump
+from noeira.ir.types import TensorType, lay_out
+from noeira.ir.verify import verify
+from noeira.job import Job
+from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
+from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
+from noeira.passes.dce import DeadCodeElimination
+from noeira.passes.fuse import Fuse
+from noeira.passes.keep_gradients import KeepGradients
+from noeira.passes.pipeline import Pipeline, resume
+from noeira.passes.resident import Resident
+from noeira.passes.schedule import Schedule
+from noeira.passes.update import ApplyOptimizer
+from noeira.passes.vjp import Vjp, gradients
+from noeira.planning.memory import make_plan
+
+SMALL = Job(LinearReLU[4, 3], 2, CrossEntropy, Adam())
+OPTIONS: list[Pass] = [
+    Vjp(),
+    Vjp("cost"),
+    ApplyOptimizer(),
+    ApplyOptimizer("sgd", 1e-07, (("momentum", 0.9), ("nesterov", True)), 64, "cost"),
+    ApplyOptimizer(options=(("decay", ()), ("weight_decay", -0.0))),
+    KeepGradients(),
+    Resident(),
+    Resident(60000, (("loss", 100.0), ("correct", 1.0))),
+    DeadCodeElimination(),
+    Fuse(),
+    Schedule(),
+]
+
+
+def lines(graph: ComputeGraph) -> list[str]:
+    """The lines inside a graph."""
+    return (
+        str(graph).partition("{\n")[2].splitlines()
+        if not graph.layouts
+        else str(graph).splitlines()
+    )
+
+
+def changed(before: ComputeGraph, after: ComputeGraph) -> str:
+    """The lines that a pass took away (-) and those that it added (+), in order."""
+    old, new = str(before).splitlines(), str(after).splitlines()
+    return "\n".join(
+        [*(f"- {x}" for x in old if x not in new), *(f"+ {x}" for x in new if x not in old)]
+    )
+
+
+@pytest.mark.parametrize("entry", ["gradients", "fit"])
+def test_what_each_pass_changes(entry: str, golden: Callable[..., None]):
+    first = SMALL.gradients() if entry == "gradients" else SMALL.fit(6)[0]
+    found = stages(first)
+    for before, after in pairwise(found):
+        name = after.done[-1].partition("{")[0]
+        if (entry, name) in SHOWN:
+            golden(changed(before.graph, after.graph), name)
+
+
+SHOWN = {
+    ("gradients", "vjp"),
+    ("gradients", "keep_gradients"),
+    ("fit", "update"),
+    ("fit", "resident"),
+    ("fit", "fuse"),
+}
+
+
+def test_dce_drops_what_nothing_reads():
+    builder = Builder("example")
+    x = builder.input("x", f32(3))
+    emit(builder, "relu", x, hint="a")
+    graph = builder.done([emit(builder, "tanh", x, hint="b")])
+    after = DeadCodeElimination()(graph)
+    assert [n.op.name for n in after.nodes] == ["tanh"]
+    assert changed(graph, after) == "-   %a = relu(%x) : f32[3]   from net: Test by trace"
+
+
+def test_schedule_puts_an_update_after_the_last_reader():
+    builder = Builder("example")
+    n = builder.state("n", TensorType("i64", ()))
+    builder.update(n, emit(builder, "count", n, hint="n.next"))
+    s = builder.state("s", f32(4))
+    view = emit(builder, "reshape", s, shape=(2, 2), hint="view")
+    builder.update(s, emit(builder, "copy", builder.input("x", f32(4)), hint="s.next"))
+    total = emit(builder, "sum", view, hint="total")
+    graph = builder.done([total])
+    after = Schedule()(graph)
+    assert [n.outputs[0].name for n in after.nodes] == ["n.next", "view", "total", "s.next"]
+    Schedule().check(graph, after)
+
+
+def test_schedule_waits_for_the_parts_of_a_pack_too():
+    builder = Builder("example")
+    layout = lay_out("net", {"w": (32,), "u": (32,)})
+    builder.layouts.append(layout)
+    w, u = (Value(m.name, f32(*m.shape)) for m in layout.members)
+    params = builder.state("params", TensorType("f32", (64,), "net"), (w, u))
+    a = emit(builder, "relu", builder.input("x", f32(32)), hint="a")
+    b = emit(builder, "tanh", w, hint="b")
+    packed = emit(builder, "pack", a, b, layout="net", size=64, offsets=(0, 32), hint="p")
+    builder.update(params, packed)
+    graph = builder.done([emit(builder, "sum", u, hint="total")])
+    assert [n.outputs[0].name for n in Schedule()(graph).nodes] == ["total", "b", "a", "p"]
+
+
+def test_updates_that_wait_for_each_other_have_no_order():
+    builder = Builder("swap")
+    a, b = (builder.state(name, f32(3)) for name in "ab")
+    builder.update(a, emit(builder, "copy", b, hint="a.next"))
+    builder.update(b, emit(builder, "copy", a, hint="b.next"))
+    with pytest.raises(
+        VerifyError, match=r"%a.next waits for itself: no order of the nodes exists"
+    ):
+        Schedule()(builder.done([]))
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_every_pass_can_be_undone(job: Job):
+    for first in dumps(job):
+        found = stages(first)
+        for before, after, text in zip(found, found[1:], first.todo, strict=False):
+            step = parse_pass(text)
+            step.check(before.graph, after.graph)
+            if step.name in ("vjp", "update", "keep_gradients", "resident"):
+                assert step.undo(after.graph) == before.graph
+            elif step.name == "fuse":
+                assert same_nodes(step.undo(after.graph), before.graph)
+            else:
+                assert {id(n) for n in after.graph.nodes} <= {id(n) for n in before.graph.nodes}
+
+
+@pytest.mark.parametrize("step", OPTIONS, ids=str)
+def test_a_pass_reads_back_as_it_was(step: Pass):
+    assert parse_pass(str(step)) == step
+    assert str(parse_pass(str(step))) == str(step)
+
+
+@given(
+    st.builds(
+        ApplyOptimizer,
+        st.text(),
+        st.floats(allow_nan=False),
+        st.lists(st.tuples(st.text(), st.booleans() | st.floats(allow_nan=False) | st.text())).map(
+            tuple
+        ),
+        st.integers(0, 2**62),
+    )
+)
+def test_any_options_read_back_as_they_were(step: ApplyOptimizer):
+    assert parse_pass(str(step)) == step
+    graph = Builder("empty").done([])
+    assert parse_dump(str(Dump(graph, ("trace", str(step)), (str(step), "dce")))).todo == (
+        str(step),
+        "dce",
+    )
+
+
+def test_every_pass_is_tried():
+    assert {type(step) for step in OPTIONS} == set(all_passes().values())
+    assert {name: step.name for name, step in all_passes().items()} == {n: n for n in all_passes()}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fold", "line 2: there is no pass 'fold'; there are vjp, update, keep_gradients"),
+        ("vjp{cost = 1}", "line 2: vjp has no attribute 'cost'; it has loss"),
+        ("dce{x = 1}", "line 2: dce has no attribute 'x'; it has none"),
+        ("vjp{loss = 1}", "line 2: vjp: loss must be a text in quotes, not 1"),
+        ("resident{samples = 1.5}", "line 2: resident: samples must be a whole number, not 1.5"),
+        (
+            "resident{weights = [1]}",
+            "line 2: resident: weights must be a list, each item a list in brackets",
+        ),
+        ('resident{weights = [["a", "b"]]}', "each item a list, each item a number, not"),
+        ('resident{weights = [["a"]]}', "each item a list of 2, not"),
+        ("vjp{loss", "line 2: expected '='"),
+        ("vjp dce", "line 2: expected the end of the line, got 'dce'"),
+        ("", "line 2: expected the name of a pass"),
+    ],
+)
+def test_bad_passes_are_refused(text: str, message: str):
+    with pytest.raises(ParseError) as caught:
+        parse_pass(text)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_going_on_from_any_stage_ends_the_same(job: Job):
+    for first in dumps(job):
+        found = stages(first)
+        for dump in found:
+            again = parse_dump(str(dump))
+            assert resume(again)(again) == found[-1]
+
+
+def test_a_dump_says_what_was_done_and_what_is_to_do():
+    progress = [str(dump).splitlines()[1] for dump in stages(SMALL.gradients())]
+    assert progress == [
+        "// done: trace   to do: vjp, keep_gradients, dce, fuse, schedule",
+        "// done: trace, vjp   to do: keep_gradients, dce, fuse, schedule",
+        "// done: trace, vjp, keep_gradients   to do: dce, fuse, schedule",
+        "// done: trace, vjp, keep_gradients, dce   to do: fuse, schedule",
+        "// done: trace, vjp, keep_gradients, dce, fuse   to do: schedule",
+        "// done: trace, vjp, keep_gradients, dce, fuse, schedule   to do: -",
+    ]
+
+
+def test_a_pipeline_times_its_passes():
+    found: dict[str, float] = {}
+    first = SMALL.step()
+    resume(first)(first, seconds=found)
+    assert list(found) == ["vjp", "update", "dce", "fuse", "schedule"]
+    assert all(0 < value < 1 for value in found.values())
+
+
+@dataclass(frozen=True)
+class Careless(Pass):
+    """Does what it is told, and claims that nothing happened."""
+
+    name: ClassVar[str] = "careless"
+    action: Any = None
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        return self.action(graph)
+
+    def undo(self, graph: ComputeGraph) -> ComputeGraph:
+        return graph
+
+
+def renamed(graph: ComputeGraph) -> ComputeGraph:
+    """A valid graph, but not the one before."""
+    return replace(graph, name="other")
+
+
+def shuffled(graph: ComputeGraph) -> ComputeGraph:
+    """The nodes in an order that does not work."""
+    return replace(graph, nodes=graph.nodes[::-1])
+
+
+def run(graph: ComputeGraph, *passes: Pass) -> ComputeGraph:
+    """A pipeline over a graph."""
+    return Pipeline(passes)(Dump(graph)).graph
+
+
+def test_the_pipeline_notices_a_wrong_undo():
+    graph = SMALL.step().graph
+    with pytest.raises(VerifyError, match="careless: its undo does not give back the graph"):
+        run(graph, Careless(renamed))
+    assert run(graph, Careless(lambda g: g)) == graph
+
+
+def test_the_pipeline_names_the_pass_that_broke_a_graph():
+    with pytest.raises(
+        VerifyError,
+        match=r"is not defined above \(after careless\)\n  line \d+ of @linearrelu.step:",
+    ):
+        run(SMALL.step().graph, Careless(shuffled))
+
+
+@dataclass(frozen=True)
+class Greedy(DeadCodeElimination):
+    """Drops, adds and reorders nodes."""
+
+    action: Any = None
+
+    def __call__(self, graph: ComputeGraph) -> ComputeGraph:
+        return self.action(graph)
+
+
+def two_relus() -> ComputeGraph:
+    """Two nodes that could change places, and one that nothing reads."""
+    builder = Builder("two")
+    x = builder.input("x", f32(3))
+    outs = [emit(builder, "relu", x), emit(builder, "tanh", x)]
+    emit(builder, "sigmoid", x)
+    return builder.done(outs)
+
+
+@pytest.mark.parametrize("cls", [Greedy])
+def test_checks_of_dce(cls: Any):
+    graph = two_relus()
+    a, b, c = graph.nodes
+    cls(action=lambda g: replace(g, nodes=(a, b))).check(graph, replace(graph, nodes=(a, b)))
+    cls().check(graph, graph)
+    for nodes, message in (
+        ((b, a), "changed more than the list"),
+        ((a, b, replace(c, group="0")), "changed more than the list"),
+        ((a,), "dce removed the node of %tanh, which is read"),
+    ):
+        with pytest.raises(VerifyError, match=message):
+            cls().check(graph, replace(graph, nodes=nodes))
+
+
+def test_checks_of_fuse_and_schedule():
+    graph = two_relus()
+    a, b, _ = graph.nodes
+    for step in (Fuse(), Schedule()):
+        step.check(graph, replace(graph, nodes=graph.nodes[::-1]))
+        with pytest.raises(VerifyError, match=f"{step.name} changed more than"):
+            step.check(graph, replace(graph, nodes=(a, b)))
+        with pytest.raises(VerifyError, match=f"{step.name} changed more than"):
+            step.check(graph, replace(graph, nodes=(a, b, b)))
+
+
+def test_the_pipeline_opens_what_was_fused_before_it_believes_it():
+    fused = stages(SMALL.step())[-1].graph
+    kernel = next(n for n in fused.nodes if n.body)
+    clash = replace(kernel.body[0], outputs=(Value("target", kernel.body[0].outputs[0].type),))
+    reads = replace(kernel.body[1], inputs=clash.outputs)
+    broken = replace(kernel, body=(clash, reads))
+    graph = replace(fused, nodes=tuple(broken if n is kernel else n for n in fused.nodes))
+    verify(graph)
+    with pytest.raises(
+        VerifyError, match="opened, the fused graph is not valid: %target is defined twice"
+    ):
+        Pipeline(())(Dump(graph))
+
+
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        ((ApplyOptimizer(),), "update: no node gives %grads"),
+        ((KeepGradients(),), "keep_gradients: no node gives %grads"),
+        ((Vjp("cost"),), "vjp: the graph does not return %cost"),
+        ((Vjp(), ApplyOptimizer(loss="cost")), "update: no node gives %cost"),
+        ((Resident(6, (("cost", 1.0),)),), "resident: no node gives %cost"),
+    ],
+)
+def test_passes_in_the_wrong_order_say_what_they_miss(passes: tuple[Pass, ...], message: str):
+    with pytest.raises(VerifyError, match=message):
+        run(SMALL.step().graph, *passes)
+
+
+def test_there_must_be_something_to_train():
+    graph = Job(Sequential[ReLU, ReLU], 2, CrossEntropy, input=(3,)).gradients().graph
+    with pytest.raises(
+        VerifyError,
+        match=r"vjp: @sequential\.gradients has no parameters, so there is nothing to train",
+    ):
+        run(graph, Vjp())
+
+
+def test_a_loss_is_one_number():
+    builder = Builder("many")
+    loss = emit(builder, "relu", builder.input("x", f32(3)), hint="loss")
+    with pytest.raises(VerifyError, match=r"vjp: %loss is f32\[3\]; a loss is a single float"):
+        run(builder.done([loss]), Vjp())
+
+
+def test_no_gradient_is_computed_that_nobody_wants():
+    nodes = stages(Job(Sequential[Linear[4, 5], ReLU, Linear[5, 3]], 2, CrossEntropy).gradients())[
+        1
+    ].graph.nodes
+    assert not any(v.name in ("d.x", "d.target") for n in nodes for v in n.outputs)
+    assert [n.op.name for n in nodes if n.origin.by == "vjp"] == [
+        "constant",
+        "cross_entropy_grad",
+        "column_sum",
+        "matmul",
+        "matmul",
+        "relu.d0",
+        "column_sum",
+        "matmul",
+        "pack",
+    ]
+
+
+def test_gradients_of_what_does_not_reach_the_loss_are_zero():
+    builder = Builder("idle")
+    layout = lay_out("net", {"w": (3,), "u": (2, 2)})
+    builder.layouts.append(layout)
+    w, u = (Value(m.name, f32(*m.shape)) for m in layout.members)
+    builder.state("params", TensorType("f32", (64,), "net"), (w, u))
+    loss = emit(builder, "sum", w, hint="loss")
+    after = run(builder.done([loss]), Vjp())
+    tail = [f"{n.outputs[0]} = {n.op.name}" for n in after.nodes[-3:]]
+    assert tail == ["%zero = constant", "%d.u = broadcast", "%grads = pack"]
+
+
+def test_gradients_that_share_memory_are_copied():
+    builder = Builder("shared")
+    layout = lay_out("net", {"w": (3,), "u": (3,), "v": (1, 3)})
+    builder.layouts.append(layout)
+    w, u, v = (Value(m.name, f32(*m.shape)) for m in layout.members)
+    builder.state("params", TensorType("f32", (96,), "net"), (w, u, v))
+    flat = emit(builder, "reshape", v, shape=(3,))
+    added = emit(builder, "add", emit(builder, "add", w, u), flat)
+    after = run(builder.done([emit(builder, "sum", added, hint="loss")]), Vjp())
+    copies = [n.outputs[0].name for n in after.nodes if n.op.name == "copy"]
+    assert copies == ["d.u.copy", "d.v.copy"]
+    make_plan(Schedule()(after), choose, "c")
+
+
+def test_cotangents_are_summed_in_the_order_of_their_readers():
+    builder = Builder("fan")
+    x = builder.input("x", f32(3))
+    parts = [emit(builder, name, x) for name in ("relu", "tanh", "sigmoid")]
+    seeds = {p.name: emit(builder, "constant", value=1.0) for p in parts}
+    seeds = {name: emit(builder, "broadcast", one, shape=(3,)) for name, one in seeds.items()}
+    before = len(builder.nodes)
+    found = gradients(builder, seeds, [x])
+    assert [(n.op.name, *(v.name for v in n.inputs)) for n in builder.nodes[before:]] == [
+        ("sigmoid.d0", "broadcast.2", "sigmoid"),
+        ("tanh.d0", "broadcast.1", "tanh"),
+        ("relu.d0", "broadcast", "relu"),
+        ("add", "d.x", "d.x.1"),
+        ("add", "d.x.sum", "d.x.2"),
+    ]
+    assert found["x"].name == "d.x.sum.1"
+
+
+@given(graphs(nodes=14), st.randoms(use_true_random=False))
+def test_orders_respect_who_reads_whom(graph: ComputeGraph, random: Any):
+    nodes = list(graph.nodes)
+    random.shuffle(nodes)
+    ordered = topological(nodes)
+    assert sorted(map(id, ordered)) == sorted(map(id, nodes))
+    verify(replace(graph, nodes=tuple(ordered)))
+    assert topological(ordered) == ordered
+
+
+def test_names_are_fresh_and_found_at_once():
+    builder = Builder("names")
+    x = builder.input("x", f32(1))
+    names = [emit(builder, "relu", x, hint="y").name for _ in range(20_000)]
+    assert names[:3] == ["y", "y.1", "y.2"]
+    assert names[-1] == "y.19999"
+    again = Builder.of(builder.done([x]))
+    assert emit(again, "relu", x, hint="y").name == "y.20000"
+
+
+def test_names_inside_a_fused_body_are_taken():
+    fused = stages(Job(LinearReLU[4, 3], 2).forward())[-1].graph
+    assert Builder.of(fused).fresh("linear") == "linear.1"
+
+
+def test_all_passes_are_quick_and_near_linear():
+    small, twice = (deep(layers).step() for layers in (166, 332))
+    assert 2000 < len(deep_step(166).nodes) < 2100
+    assert seconds(lambda: resume(small)(small)) < 0.3
+    assert near_linear(lambda dump: resume(dump)(dump), small, twice)
+
+
+def wide(readers: int) -> Dump:
+    """A value with many readers, whose gradients are summed; all ask for the same name."""
+    builder = Builder("wide.step")
+    layout = lay_out("net", {"w": (4,)})
+    builder.layouts.append(layout)
+    w = Value("w", f32(4))
+    builder.state("params", TensorType("f32", (32,), "net"), (w,))
+    total = w
+    for _ in range(readers):
+        total = emit(builder, "add", total, w)
+    graph = builder.done([emit(builder, "sum", total, hint="loss")])
+    return Dump(
+        graph,
+        ("trace",),
+        tuple(map(str, (Vjp(), ApplyOptimizer("sgd"), DeadCodeElimination(), Fuse(), Schedule()))),
+    )
+
+
+def test_a_value_with_many_readers_is_near_linear_too():
+    assert near_linear(lambda dump: resume(dump)(dump), wide(500), wide(1000))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('{op = "relu"}', "update: relu is no optimizer; there are adam, sgd|sgd, adam"),
+        ('{options = [["beta1", 0.9, 3]]}', "options are pairs|must be"),
+        ('{options = [["beta3", 0.9]]}', "adam has no attribute 'beta3'"),
+    ],
+)
+def test_an_update_that_is_none(options: str, message: str) -> None:
+    job = Job(Sequential[LinearReLU[4, 3], Linear[3, 2]], 2, CrossEntropy, Adam())
+    dump = job.gradients()
+    with pytest.raises(NoeiraError, match=message):
+        parse_pass(f"update{options}")(parse_pass("vjp")(dump.graph))

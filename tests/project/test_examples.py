@@ -1,0 +1,35 @@
+"""Every example runs and keeps its own promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ARGUMENTS = {"mnist_mlp.py": ("--epochs", "1", "--explain")}
+# The line that each ends with, or a part of it.
+LAST_LINES = {
+    "fused_vs_unfused.py": r"after 100 steps every loss and every parameter has the same bits",
+    "inspect_kernels.py": r"\}",
+    "mnist_mlp.py": r"test accuracy \d+\.\d % \(1 epoch, \d+\.\d s\)",
+    "new_op.py": r"loss \d\.\d{4} -> 0\.0\d{3} in 500 steps on target (cpu|reference)",
+}
+
+
+def test_no_example_is_forgotten() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(LAST_LINES)
+
+
+@pytest.mark.parametrize("name", LAST_LINES)
+def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Away from the full MNIST, wherever it may be.
+    for setting in ("XDG_CACHE_HOME", "NOEIRA_DATA"):
+        monkeypatch.setenv(setting, str(tmp_path))
+    command = [sys.executable, str(EXAMPLES / name), *ARGUMENTS.get(name, ())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(LAST_LINES[name], done.stdout.rstrip().splitlines()[-1])

@@ -1,0 +1,162 @@
+"""What the sweeps over CUDA kernels share: a unit of many kernels, launched on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sweep import Case, Guarded, guarded
+
+from noeira.codegen.arch import arch
+from noeira.codegen.cuda import CudaTarget
+from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.prelude import device_prelude, identifiers
+from noeira.ir.plan import Call, Choice, Stage
+from noeira.runtime.build.cache import open_cache
+from noeira.runtime.build.cache_entry import digest_of
+from noeira.runtime.cuda_cpu.build import build, emulator_identity
+from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
+from noeira.runtime.cuda_cpu.emulator import EmulatedUnit, Region
+
+TARGET = CudaTarget(arch("sm_80"))
+# Every value begins at such a multiple of bytes.
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class CudaKernels:
+    """The kernels of many cases in one CUDA unit."""
+
+    cases: tuple[Case, ...]
+    choices: tuple[Choice, ...]
+    target: CudaTarget = TARGET
+
+    @classmethod
+    def of(cls, cases: Sequence[Case], target: CudaTarget = TARGET) -> CudaKernels:
+        """The kernels as the target chooses them."""
+        return cls(tuple(cases), tuple(target.choose(case.node) for case in cases), target)
+
+    @cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """The name of each case's kernel; equal kernels have one."""
+        return tuple(f"kernel_{list(self.texts).index(text)}" for text in self.case_texts)
+
+    @cached_property
+    def case_texts(self) -> tuple[str, ...]:
+        """The text of each case's kernel, its name left open."""
+        pairs = zip(self.cases, self.choices, strict=True)
+        return tuple(
+            kernel_text(Call(c.node, choice), self.target, "KERNEL") for c, choice in pairs
+        )
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The label of the first case of every distinct text."""
+        found: dict[str, str] = {}
+        for case, text in zip(self.cases, self.case_texts, strict=True):
+            found.setdefault(text, case.label)
+        return found
+
+    @cached_property
+    def text(self) -> str:
+        """The unit."""
+        named = (
+            f"// {label}\n" + text.replace("KERNEL", f"kernel_{number}")
+            for number, (text, label) in enumerate(self.texts.items())
+        )
+        body = "\n".join(named)
+        return f"{device_prelude(identifiers(body))}\n{body}"
+
+    def built(self, folder: Path, check: bool = False) -> CudaLibrary:
+        """The unit as a library for the CPU, which other processes of the test session share; the
+        test is skipped without a C++ compiler.
+        """
+        cache, compiler = open_cache(), find_cxx_compiler()
+        if compiler is None:
+            pytest.skip("there is no C++ compiler")
+        key = digest_of("sweep", self.text, str(check), emulator_identity(compiler))
+        with cache.building(key):
+            entry = cache.get(key) or cache.put(key, {"unit.so": build(self.text, folder, check)})
+        return CudaLibrary(self, EmulatedUnit(entry.path("unit.so")), check)
+
+
+@dataclass(frozen=True)
+class CudaLibrary:
+    """Built kernels."""
+
+    kernels: CudaKernels
+    unit: EmulatedUnit
+    check: bool = False
+
+    def run(
+        self,
+        case: Case,
+        arrays: Sequence[np.ndarray],
+        order: str = "forward",
+        seed: int = 0,
+        in_place: bool = False,
+    ) -> list[np.ndarray]:
+        """The outputs of a case. `in_place`: outputs take over the memory of the operands that the
+        op lets them have. Raises KernelFault.
+        """
+        number = self.kernels.cases.index(case)
+        choice = self.kernels.choices[number]
+        memory = Guarded.of(case, arrays, in_place, ALIGNMENT)
+        workspace = guarded(np.full(-(-choice.workspace // 64) * 64, 0xFF, "u1"), ALIGNMENT)
+        space = workspace.ctypes.data if choice.workspace else 0
+        pointers = [space, *memory.pointers]
+        regions = (
+            self.regions(choice, workspace, memory.inputs, memory.outputs) if self.check else ()
+        )
+        names = function_names(Call(case.node, choice), self.kernels.symbols[number])
+        launch_stages(self.unit, names, choice.stages, pointers, order, seed, regions)
+        for region in regions:
+            missing = region.never_written() if region.name.startswith("y") else []
+            assert not missing, f"{case.label}: {region.name} is not written at {missing}"
+        return memory.results()
+
+    def regions(
+        self,
+        choice: Choice,
+        workspace: np.ndarray,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> list[Region]:
+        """What a kernel may touch."""
+        found = []
+        if choice.workspace:
+            found.append(Region(workspace.ctypes.data, choice.workspace, "workspace", False, True))
+        own = {array.ctypes.data for array in outputs}
+        for i, array in enumerate(inputs):
+            name, shared = f"a{i}", array.ctypes.data in own
+            found.append(Region(*place_of(array), name, True, shared))
+        given = {array.ctypes.data for array in inputs}
+        for i, array in enumerate(outputs):
+            if array.ctypes.data not in given:
+                found.append(Region(*place_of(array), f"y{i}", False, True, array.itemsize))
+        return found
+
+
+def launch_stages(
+    unit: EmulatedUnit,
+    names: Sequence[str],
+    stages: Sequence[Stage],
+    pointers: Sequence[int],
+    order: str,
+    seed: int,
+    regions: Sequence[Region],
+) -> None:
+    """Launches the kernels of all stages on the CPU. Raises KernelFault."""
+    for name, stage in zip(names, stages, strict=True):
+        o = dict(stage.options)
+        size = o["grid"], o["block"], o.get("shared", 0)
+        unit.launch(name, *size, pointers, order=order, seed=seed, regions=regions)
+
+
+def place_of(array: np.ndarray) -> tuple[int, int]:
+    """Address and bytes."""
+    return array.ctypes.data, array.nbytes
