@@ -8,67 +8,55 @@ them, the same memory. So a candidate is timed with its operands as its neighbou
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from noeira.codegen.c import CTarget
+from noeira.codegen.entries import Entries, launchers
 from noeira.codegen.environment import template
 from noeira.codegen.functions import share_functions
 from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.render_c import CallView, FunctionView, entry_view
 from noeira.codegen.sharing import Shared, shared_kernels
 from noeira.codegen.source import Source
-from noeira.ir.plan import Call, Plan
+from noeira.ir.plan import Call, Plan, Stage
 
 STEP_SYMBOL, KERNELS_SYMBOL = "noeira_trial_step", "noeira_trial_kernels"
-
-
-@dataclass(frozen=True)
-class TrialCall:
-    """A call of the step. number: its place among the tried ones, -1 if it is not one of them;
-    pointer: the C type of a pointer to its functions.
-    """
-
-    view: CallView
-    number: int
-    pointer: str
-
-    @property
-    def functions(self) -> tuple[FunctionView, ...]:
-        """What it runs in turn; whichever functions are tried, one at a time is known here."""
-        return self.view.functions if self.number < 0 else self.view.functions[:1]
 
 
 def trial_step(plan: Plan, tried: Sequence[int], target: CTarget) -> Source:
     """The step of a plan in which the calls of those indices are tried."""
     fixed = tuple(call for index, call in enumerate(plan.calls) if index not in tried)
     kernels = shared_kernels([replace(plan, calls=fixed)], target)
+    shown = [one_stage(c) if index in tried else c for index, c in enumerate(plan.calls)]
     symbols = {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
-    symbols |= {id(plan.calls[index]): "tried" for index in tried}
-    literals = dict[str, str]()
-    entry = entry_view(plan, symbols, literals, target)
-    calls = [
-        TrialCall(view, tried.index(i) if i in tried else -1, pointer_type(plan.calls[i], target))
-        for i, view in enumerate(entry.calls)
-    ]
+    symbols |= {id(shown[index]): "" for index in tried}
+    unit = Entries(target, symbols)
+    entry = unit.entry(replace(plan, calls=tuple(shown)))
+    launched = [index for index, call in enumerate(shown) for _ in call.choice.stages]
+    trials = [tried.index(index) if index in tried else -1 for index in launched]
+    launches = zip(entry.launches, trials, strict=True)
+    entry = replace(
+        entry,
+        launches=tuple(it if n < 0 else replace(it, launcher="NULL") for it, n in launches),
+    )
     text = template("trial_step.c.j2").render(
         name=plan.name,
         target=target.name,
         symbol=STEP_SYMBOL,
         prelude=unit_prelude(kernels, target),
-        literals=[(symbol, *text.split(" ", 1)) for text, symbol in literals.items()],
         kernels=[kernel.text for kernel in kernels],
-        roots=entry.roots,
-        calls=calls,
+        launchers=launchers(kernels, target),
+        literals=list(unit.literals.values()),
+        roots=list(unit.roots.values()),
+        entry=entry,
+        trials=trials,
         tried=len(tried),
     )
     return Source("c", plan.name, text, "")
 
 
-def pointer_type(call: Call, target: CTarget) -> str:
-    """The C type of a pointer to a function of a call's kernel."""
-    operands = [f"const {target.ctype(v.type.dtype)} *" for v in call.node.inputs]
-    results = [f"{target.ctype(v.type.dtype)} *" for v in call.node.outputs]
-    return f"void (*)({', '.join(['int', 'int', 'char *', *operands, *results])})"
+def one_stage(call: Call) -> Call:
+    """A tried call, of which one launch stands in the table, whatever is tried in its place."""
+    return replace(call, choice=replace(call.choice, stages=(Stage("tried"),)))
 
 
 def trial_kernels(plan: Plan, calls: Collection[Call], target: CTarget) -> list[Shared]:
@@ -84,7 +72,7 @@ def kernels_source(name: str, kernels: Sequence[Shared], target: CTarget) -> Sou
         symbol=KERNELS_SYMBOL,
         prelude=unit_prelude(kernels, target),
         kernels=share_functions([(kernel.text, kernel.functions) for kernel in kernels]),
-        functions=[name for kernel in kernels for name in kernel.functions],
+        launchers=launchers(kernels, target),
     )
     return Source("c", name, text, "")
 

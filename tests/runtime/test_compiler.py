@@ -303,7 +303,7 @@ def test_each_distinct_kernel_is_one_symbol_of_the_binary() -> None:
     listed = subprocess.run(["nm", str(library)], capture_output=True, text=True, check=True).stdout
     # A compiler may adapt a function to its callers; `k00_linear.constprop.0` is still that one.
     found = [line.split()[-1].split(".")[0] for line in listed.splitlines()]
-    kernels = set(re.findall(r"^        (k\d\d_\w+)\(share", program.source, re.MULTILINE))
+    kernels = set(re.findall(r"^    (k\d\d_\w+)\(share", program.source, re.MULTILINE))
     calls = [plan.calls for plan in program.plans.values()]
     assert 1 < len(kernels) < sum(map(len, calls))
     assert {name: found.count(name) for name in kernels} == dict.fromkeys(kernels, 1)

@@ -1,0 +1,178 @@
+"""What the template of an entry sees: its launches, each a function and where its arguments lie.
+
+An entry is a table, and one loop over it: a compiler takes no longer over a thousand launches than
+over ten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from noeira.codegen.interface import TIMED, entry_symbol, io_names, stamps_per_step
+from noeira.codegen.kernels import function_names
+from noeira.ir.graph import Value
+from noeira.ir.op import node_cost
+from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
+from noeira.ir.states import BAD
+
+if TYPE_CHECKING:
+    from noeira.codegen.c import CTarget
+    from noeira.codegen.sharing import Shared
+
+# An entry that one thread takes longer for than this, at such a pace a second, is a long one.
+LONG_SECONDS, SLOW_FLOPS, SLOW_BYTES = 200e-6, 50e9, 20e9
+# The place of an argument that there is none for.
+NOTHING = "{NOTHING, 0}"
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """The function that calls a kernel's function with arguments of these C types."""
+
+    name: str
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of an entry: what it makes, its launcher, where its arguments lie, and whether
+    threads share its work.
+    """
+
+    comment: str
+    launcher: str
+    places: tuple[str, ...]
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Root:
+    """Memory that the caller passes in: its name in C, and its place in the table."""
+
+    c_name: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number in the unit's own memory."""
+
+    c_name: str
+    ctype: str
+    text: str
+
+
+@dataclass(frozen=True)
+class EntryView:
+    """The exported function of a plan; `stamps`: how many times a step of it takes down."""
+
+    symbol: str
+    plan: Plan
+    roots: tuple[Root, ...]
+    launches: tuple[Launch, ...]
+    bad: int | None
+    stamps: int = 0
+
+    @property
+    def table(self) -> str:
+        """The C name of its table of launches, which it shares with the one that takes times."""
+        return f"{entry_symbol(self.plan.name)}_launches"
+
+    @property
+    def shared(self) -> bool:
+        """Whether there is a launch whose work threads share; else one thread is enough."""
+        return any(launch.shared for launch in self.launches)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes so long that waking sleeping threads is worth it from the beginning."""
+        costs = [node_cost(call.node) for call in self.plan.calls]
+        moved = sum(cost.bytes_read + cost.bytes_written for cost in costs)
+        seconds = sum(cost.flops for cost in costs) / SLOW_FLOPS + moved / SLOW_BYTES
+        return seconds > LONG_SECONDS
+
+    def timed(self) -> EntryView:
+        """The same, taking down the time around every launch."""
+        symbol = entry_symbol(f"{self.plan.name}.{TIMED}")
+        return replace(self, symbol=symbol, stamps=stamps_per_step(self.plan))
+
+
+@dataclass
+class Entries:
+    """Collects the entries of a unit, and what they have in common.
+
+    symbols: the kernel of each call, by the call's identity; roots: the C names of what callers
+    pass in; literals: by type and value.
+    """
+
+    target: CTarget
+    symbols: Mapping[int, str]
+    roots: dict[str, str] = field(default_factory=dict)
+    literals: dict[tuple[str, str], Literal] = field(default_factory=dict)
+
+    def entry(self, plan: Plan) -> EntryView:
+        """The exported function of a plan."""
+        launches = tuple(launch for call in plan.calls for launch in self.launches(plan, call))
+        used = {place.strip("{").partition(",")[0] for it in launches for place in it.places}
+        io = list(enumerate(io_names(plan)))
+        roots = tuple(
+            Root(self.roots[name], index) for index, name in io if self.roots.get(name) in used
+        )
+        bad = next((index for index, name in io if name == f"{STATE} {BAD}"), None)
+        return EntryView(entry_symbol(plan.name), plan, roots, launches, bad)
+
+    def launches(self, plan: Plan, call: Call) -> list[Launch]:
+        """The launches of a call, a stage each."""
+        made = ", ".join(map(str, call.node.outputs))
+        places = self.places(plan, call)
+        names = function_names(call, self.symbols[id(call)])
+        return [
+            Launch(made, launcher_name(name), places, stage.split)
+            for name, stage in zip(names, call.choice.stages, strict=True)
+        ]
+
+    def places(self, plan: Plan, call: Call) -> tuple[str, ...]:
+        """Where the workspace, the operands and the results of a call lie."""
+        workspace = f"{{ARENA, {call.workspace}}}" if call.choice.workspace else NOTHING
+        values = (*call.node.inputs, *call.node.outputs)
+        return workspace, *(self.place(plan, value) for value in values)
+
+    def place(self, plan: Plan, value: Value) -> str:
+        """Where a value lies."""
+        place = plan.place[value.name]
+        if place.kind == LITERAL:
+            key = self.target.ctype(value.type.dtype), place.owner
+            literal = self.literals.setdefault(key, Literal(f"literal_{len(self.literals)}", *key))
+            return f"{{at_{literal.c_name}, 0}}"
+        name = "ARENA" if place.root == ARENA else self.root(place.root)
+        return f"{{{name}, {place.offset}}}"
+
+    def root(self, name: str) -> str:
+        """`state_params` for the root `state params`, the same in all entries."""
+        plain = re.sub(r"\W", "_", name)
+        free = plain if plain not in self.roots.values() else f"{plain}_{len(self.roots)}"
+        return self.roots.setdefault(name, free)
+
+
+def launcher_name(function: str) -> str:
+    """The function that calls a kernel's function with arguments out of a table."""
+    return f"launch_{function}"
+
+
+def launchers(kernels: Sequence[Shared], target: CTarget) -> list[Launcher]:
+    """The launchers of kernels, one for each of their functions."""
+    return [
+        Launcher(launcher_name(name), name, argument_types(kernel.calls[0][1], target))
+        for kernel in kernels
+        for name in kernel.functions
+    ]
+
+
+def argument_types(call: Call, target: CTarget) -> tuple[str, ...]:
+    """What the arguments of a kernel point to: its workspace, operands, results."""
+    operands = (f"const {target.ctype(v.type.dtype)}" for v in call.node.inputs)
+    return "char", *operands, *(target.ctype(v.type.dtype) for v in call.node.outputs)
