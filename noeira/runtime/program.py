@@ -12,6 +12,7 @@ from noeira.ir.graph import Input
 from noeira.ir.random import Distribution, fill
 from noeira.ir.states import LEARNING_RATE, LOSS, SHARED
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target
+from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
 
@@ -31,24 +32,23 @@ COPIED_BYTES = 32 * 1024
 
 class Parameters(Mapping[str, Any]):
     """The parameters by dotted path: `program.params["0.weight"]` is a NumPy view, written in
-    place.
+    place. Assigning one writes all its elements, and refuses an array that would be rounded.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in list(self):
-            raise KeyError(f"{name!r}; there are {', '.join(self)}")
-        return self.store.view("val", name)
+        return self.store.view("val", self.known(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
-        import numpy as np
+        self.store.assign("val", self.known(name), value)
 
-        view, given = self[name], np.asarray(value)
-        if given.shape != view.shape:
-            raise ShapeError(f"parameter {name} has shape {view.shape}, got {given.shape}")
-        view[...] = given
+    def known(self, name: str) -> str:
+        """The name itself. Raises KeyError that lists the parameters if it is none."""
+        if name not in list(self):
+            raise KeyError(f"{name!r}; there are {', '.join(self)}")
+        return name
 
     def __iter__(self) -> Iterator[str]:
         return (m.name for m in self.store.layout.members)
@@ -91,19 +91,24 @@ class Program:
         self.params = Parameters(store)
         self.ready = self.closed = False
 
-    def add(self, unit: Unit) -> None:
-        """Take in the entries of a unit."""
-        self.units.append(unit)
-        self.entries.update(unit.entries)
-        for entry in unit.entries.values():
-            self.connect(entry)
+    def replace(self, old: Unit | None, new: Unit) -> None:
+        """Have the entries of a unit, in place of another's if there is one."""
+        self.units = [*(unit for unit in self.units if unit is not old), new]
+        self.entries = {name: e for unit in self.units for name, e in unit.entries.items()}
 
     def prepare(self) -> Program:
         """Build the entries that need no data set, if that has not been done."""
         if not self.ready:
-            self.add(self.build_entries())
+            unit = self.build_entries()
+            self.connect_all(unit)
+            self.replace(None, unit)
             self.ready = True
         return self
+
+    def connect_all(self, unit: Unit) -> None:
+        """Give the entries of a unit the memory of their states."""
+        for entry in unit.entries.values():
+            self.connect(entry)
 
     def connect(self, entry: EntryPoint) -> None:
         """Give an entry the memory of its states."""
@@ -217,11 +222,12 @@ class Program:
             raise NoeiraError(
                 f"{self.name} cannot be trained: compile it with loss=… and optimizer=…"
             )
-        if self.resident is not None:
-            self.units.remove(self.resident.unit)
-            for name in self.resident.unit.entries:
-                self.entries.pop(name, None)
-        self.resident = ResidentData(self, x, y, evaluation, shuffle)
+        # All that may fail comes before the first change: the data set that was there stays then.
+        data = ResidentData(self, x, y, evaluation, shuffle)
+        with PutOff(), self.store.lock:
+            before, self.resident = self.resident, data
+            self.replace(before.unit if before else None, data.unit)
+            data.begin()
 
     def steps(self, n: int = 1) -> float:
         """`n` training steps on the loaded data, the next batches in order; gives the mean loss of

@@ -39,17 +39,19 @@ class ResidentData:
         test = self.check_evaluation(evaluation)
         self.test_samples = len(test[0]) if test else 0
         self.unit = program.build_resident(self.samples, self.test_samples)
-        program.add(self.unit)
+        program.connect_all(self.unit)
         self.cursor, self.bad = program.own_states[CURSOR], program.own_states[BAD]
         self.total = program.own_states[total(LOSS)]
-        # What an earlier data set left behind does not count for this one.
-        self.cursor[...], self.bad[...] = 0, -1
         self.ordered_epoch: int | None = None
         self.bind(train, test)
 
-    def check(self, x: Any, y: Any) -> list[np.ndarray]:
+    def begin(self) -> None:
+        """Stand at the first sample: what an earlier data set left behind does not count here."""
+        self.cursor[...], self.bad[...] = 0, -1
+
+    def check(self, x: Any, y: Any, data: str = "") -> list[np.ndarray]:
         """Inputs and targets, of one length. Raises ShapeError or DtypeError."""
-        return checked_samples(self.program.inputs, inputs_and_target(x, y))
+        return checked_samples(self.program.inputs, inputs_and_target(x, y), data)
 
     def check_evaluation(self, evaluation: Any) -> list[np.ndarray]:
         """The evaluation data, if there are any. Raises DataError, ShapeError or DtypeError."""
@@ -57,7 +59,7 @@ class ResidentData:
             return []
         if not isinstance(evaluation, (tuple, list)) or len(evaluation) != 2:
             raise DataError("evaluation must be a pair (x, y)")
-        return self.check(*evaluation)
+        return self.check(evaluation[0], evaluation[1], "evaluation")
 
     def renew(self, x: Any, y: Any, evaluation: tuple[Any, Any] | None) -> None:
         """Look at the same data sets again, whose elements may have changed, and go on where the
@@ -161,7 +163,7 @@ class ResidentData:
             # The bad step changed nothing, so its batch comes next: the caller may change
             # something and go on.
             self.bad[...] = -1
-            from noeira.runtime.diagnose import not_finite
+            from noeira.runtime.not_finite import not_finite
 
             raise not_finite(self.program, entry)
         return did
