@@ -14,9 +14,10 @@ from noeira.codegen.choices import ChoicesLike, chosen_table
 from noeira.dump import Dumper
 from noeira.errors import CompositionError, DtypeError
 from noeira.ir.choices import NO_CHOICES
+from noeira.ir.entry import DataPass, Entry
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import check_options, check_type, check_unchanged, entry_name, make_job
+from noeira.job import check_options, check_type, check_unchanged, make_job
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -92,24 +93,24 @@ def program_of(
     job = make_job(type(instance), loss, optimizer, batch, input, init, dtype, metrics)
     chosen = choose_toolchain(target, chosen_table(choices, target))
     name = type(instance).__name__
-    dumps, units = job.entries(), list[Unit]()
+    entries, units = job.entries(), list[Unit]()
 
     def build_entries() -> Unit:
-        units.append(build(name, dumps, chosen))
+        units.append(build(name, entries, chosen))
         return units[0]
 
-    def build_resident(samples: int, test_samples: int) -> Unit:
-        check_unchanged(dumps)
-        evaluation = job.evaluate(test_samples) if test_samples else []
-        resident = [*job.fit(samples), job.order(samples), *evaluation]
-        return build(name, resident, chosen, *units)
+    def build_resident(samples: int, test_samples: int) -> tuple[Unit, DataPass, DataPass]:
+        check_unchanged(entries)
+        training, evaluation = job.training(samples), job.evaluation(test_samples)
+        resident = [*training.entries, job.order(samples), *evaluation.entries]
+        return build(name, resident, chosen, *units), training, evaluation
 
     return Program(
         name,
         instance.store,
         build_entries,
         build_resident,
-        dumps[-1].graph.inputs,
+        entries[-1].dump.graph.inputs,
         batch=job.batch,
         target="reference" if chosen is None else target,
         seed=seed,
@@ -122,18 +123,18 @@ def program_of(
 
 def build(
     name: str,
-    dumps: Sequence[Dump],
+    entries: Sequence[Entry],
     toolchain: Toolchain | None,
     earlier: Unit = NOTHING,
 ) -> Unit:
-    """Traced graphs become one unit of entry points, run by NumPy without a toolchain. What the
+    """Entries become one unit of entry points, run by NumPy without a toolchain. What the
     program's earlier unit has of its kernels keeps its name, and is not compiled again.
     """
     dumper = Dumper.start(name)
-    names = [entry_name(dump) for dump in dumps]
+    dumps = [entry.dump for entry in entries]
     if toolchain is None:
         # Dump -> Dump -> entry points
-        return reference_unit(names, [run_passes(dump, dumper).graph for dump in dumps])
+        return reference_unit(entries, [run_passes(dump, dumper).graph for dump in dumps])
     # [Dump] -> Library, where this request has led to one before
     request = toolchain.request(name, [earlier.request, *map(str, dumps)])
     found = None if dumper.folder else toolchain.warm_start(request)
@@ -146,7 +147,7 @@ def build(
         # Source -> Library
         found = toolchain.build(source, request, earlier.library), plans
     # Library -> entry points
-    return toolchain.unit(names, request, *found)
+    return toolchain.unit(entries, request, *found)
 
 
 def run_passes(dump: Dump, dumper: Dumper | None = None) -> Dump:

@@ -114,7 +114,7 @@ def report_of(args: argparse.Namespace) -> CheckReport:
     watcher.kernels = kernels_of(unit, chosen, args.kernel)
     entries = [name for name in chosen if launch_all(unit, name, args.seed, watcher)]
     return CheckReport(
-        unit.plans[0].name.partition(".")[0],
+        unit.plans[0].graph.network,
         unit.plans[0].target,
         unit.path,
         read_text(str(unit.path)),

@@ -15,8 +15,6 @@ from noeira.commands.files import read_dump, read_plan, unit_source
 from noeira.compiler import lower, render_plans
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.plan import Plan
-from noeira.ir.text import Dump
-from noeira.job import default_metrics, entry_name
 from noeira.runtime.cuda.builder import SOURCE
 
 if TYPE_CHECKING:
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from noeira.runtime.build.library import Library
     from noeira.runtime.cuda.toolchain import CudaToolchain
     from noeira.runtime.device.launched_entry import LaunchedEntry
-
-# Batches of the data set that `fit` and `evaluate` are run on.
-BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class CheckedUnit:
     @property
     def entries(self) -> dict[str, int]:
         """The place of each entry among the plans."""
-        return {plan.name.partition(".")[2]: index for index, plan in enumerate(self.plans)}
+        return {plan.graph.entry: index for index, plan in enumerate(self.plans)}
 
     def entry(self, index: int) -> LaunchedEntry:
         """The entry point of a plan."""
@@ -56,27 +51,13 @@ class CheckedUnit:
 
 
 def network_unit(stages: Stages, entry: str, toolchain: CudaToolchain) -> CheckedUnit:
-    """Every entry of a network, `fit` and `evaluate` too, or the one that is named. Raises
+    """Every entry of a network, `steps` and `evaluate` too, or the one that is named. Raises
     NoeiraError if there is no such entry.
     """
-    dumps = {entry_name(dump): dump for dump in network_dumps(stages)}
-    if entry and entry not in dumps:
-        raise NoeiraError(f"there is no entry {entry!r} here; there are {', '.join(dumps)}")
-    wanted = [dump for name, dump in dumps.items() if entry in ("", name)]
-    plans = [lower(dump, toolchain.target) for dump in wanted]
-    return unit_of(stages.job.net.__name__, plans, toolchain)
-
-
-def network_dumps(stages: Stages) -> list[Dump]:
-    """The graphs of a network's entries."""
     job = stages.job
-    found = job.entries()
-    if job.optimizer is not None:
-        found += job.fit(BATCHES * job.batch)
-    if job.loss is not None:
-        measured = replace(job, metrics=default_metrics(job.net, job.loss, job.input))
-        found += measured.evaluate(BATCHES * job.batch)
-    return found
+    wanted = [job.entry(entry)] if entry else job.entries_with_data()
+    plans = [lower(one.dump, toolchain.target) for one in wanted]
+    return unit_of(job.net.__name__, plans, toolchain)
 
 
 def file_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
@@ -90,7 +71,7 @@ def file_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
         toolchain = for_plan(plan, path, toolchain)
     else:
         plan = lower(read_dump(path), toolchain.target)
-    return unit_of(plan.name.partition(".")[0], [plan], toolchain)
+    return unit_of(plan.graph.network, [plan], toolchain)
 
 
 def unit_of(name: str, plans: Sequence[Plan], toolchain: CudaToolchain) -> CheckedUnit:

@@ -137,7 +137,12 @@ def add_step(add: Callable[..., object]) -> None:
         help=f"initial values: {', '.join(INITIALIZERS)} (default: Kaiming); "
         "parameters: Normal[0.0,0.02]",
     )
-    add("--entry", default="", help="step, gradients or forward (default: the last there is)")
+    add(
+        "--entry",
+        default="",
+        help="step, gradients or forward (default: the last there is); or, over resident data, "
+        "steps or evaluate",
+    )
 
 
 def loss(text: str) -> Any:

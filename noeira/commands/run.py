@@ -131,7 +131,7 @@ def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
 
 def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
     """A plan, rendered and built."""
-    source = render_plans(plan.name.partition(".")[0], [plan], target)
+    source = render_plans(plan.graph.network, [plan], target)
     return toolchain.entry(plan, toolchain.build(source))
 
 
@@ -185,7 +185,7 @@ def from_cubin(path: str, entry: str) -> EntryPoint:
     plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
     plan = chosen(plans, path, entry)
     toolchain = cuda_toolchain()
-    made = render_plans(plan.name.partition(".")[0], plans, plan_target(plan, path, toolchain))
+    made = render_plans(plan.graph.network, plans, plan_target(plan, path, toolchain))
     with toolchain.device.session():
         module = toolchain.device.load(Path(path).absolute(), plan.target.split()[-1])
     return LaunchedEntry(plan, toolchain.device, module, made.symbols[plans.index(plan)])
@@ -211,7 +211,7 @@ def check_whole(path: str) -> None:
 
 def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
     """One of a unit's plans; by default the last. Raises NoeiraError that lists them."""
-    found = {plan.name.partition(".")[2]: plan for plan in plans}
+    found = {plan.graph.entry: plan for plan in plans}
     if not entry:
         return plans[-1]
     if entry not in found:

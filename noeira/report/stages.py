@@ -12,11 +12,11 @@ from noeira.codegen.c import CTarget
 from noeira.codegen.choices import ChoicesLike, chosen_table
 from noeira.codegen.target import ISAS, PLAIN, Target
 from noeira.compiler import render_plans
-from noeira.errors import DeviceError, NoeiraError
+from noeira.errors import DeviceError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import Job, check_options, check_type, entry_name, make_job
+from noeira.job import Job, check_options, check_type, make_job
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Stages:
     """What a network's entry becomes, from its trace to its source; nothing is built or allocated.
 
-    entry: `step`, `gradients` or `forward`; "" is the last of these that the job has.
+    entry: `step`, `gradients`, `forward`, or, over a data set of a few batches, `steps` or
+    `evaluate`; "" is the last of the first three that the job has.
     """
 
     job: Job
@@ -45,14 +46,9 @@ class Stages:
     @cached_property
     def traced(self) -> Dump:
         """The graph before any pass. Raises NoeiraError if the job has no such entry."""
-        found = {entry_name(dump): dump for dump in self.job.entries()}
         if not self.entry:
-            return list(found.values())[-1]
-        if self.entry not in found:
-            raise NoeiraError(
-                f"there is no entry {self.entry!r} here; there are {', '.join(found)}"
-            )
-        return found[self.entry]
+            return self.job.entries()[-1].dump
+        return self.job.entry(self.entry).dump
 
     @cached_property
     def dumps(self) -> tuple[tuple[str, Dump], ...]:
@@ -111,7 +107,7 @@ def stages_of(
     check_type(kind)
     optimizer = optimizer if loss is not None else None
     check_options(batch, target, loss, optimizer)
-    job = make_job(kind, loss, optimizer, batch, input, init, dtype, ())
+    job = make_job(kind, loss, optimizer, batch, input, init, dtype, None)
     return Stages(job, target_of(target, isa, arch, chosen_table(choices, target)), entry)
 
 

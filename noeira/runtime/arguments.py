@@ -86,9 +86,17 @@ def called(declared: Input, data: str) -> str:
     return f"{data} {label(declared)}" if data else label(declared)
 
 
+def tupled(given: Any) -> tuple[Any, ...]:
+    """Several arrays are given as a tuple, one as it is."""
+    return given if isinstance(given, tuple) else (given,)
+
+
 def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
-    """The inputs, of which several are given as a tuple, and the targets."""
-    return (*x, y) if isinstance(x, tuple) else (x, y)
+    """The inputs and the targets, in order."""
+    # The usual case first: this is a part of every call's time.
+    if not isinstance(x, tuple) and not isinstance(y, tuple):
+        return x, y
+    return (*tupled(x), *tupled(y))
 
 
 def check_count(declared: Sequence[Input], given: Sequence[Any]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira import config
@@ -105,6 +105,10 @@ class EntryPoint:
     def output(self, name: str) -> np.ndarray:
         """The memory of an output, as the last call left it."""
         return self.arrays[f"output {name}"]
+
+    def outputs(self) -> Iterator[np.ndarray]:
+        """The memory of every output, in order."""
+        return map(self.arrays.__getitem__, self.own_outputs)
 
     def run(self, steps: int = 1) -> int:
         """Up to `steps` calls in turn, for about CALL_SECONDS at most; gives how many. A call that

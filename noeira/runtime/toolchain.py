@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
 from noeira.runtime.build.disk import log
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint
-from noeira.runtime.unit import Unit, built_unit
+from noeira.runtime.unit import Unit
 
 if TYPE_CHECKING:
     from noeira.codegen.c import CTarget
@@ -56,12 +57,13 @@ class Toolchain(ABC):
         """The entry point of a plan, the one of this index in a library."""
 
     def unit(
-        self, names: Sequence[str], request: str, library: Library, plans: Sequence[Plan]
+        self, declared: Sequence[Entry], request: str, library: Library, plans: Sequence[Plan]
     ) -> Unit:
         """The entry points of a library that a request led to."""
-        pairs = enumerate(zip(names, plans, strict=True))
-        entries = {name: self.entry(plan, library, index) for index, (name, plan) in pairs}
-        return built_unit(entries, request, library, plans)
+        pairs = enumerate(zip(declared, plans, strict=True))
+        entries = {one.name: self.entry(plan, library, index) for index, (one, plan) in pairs}
+        folder = str(library.entry_folder)
+        return Unit(tuple(declared), entries, library.text, folder, library, tuple(plans), request)
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
         """The key of what decides a unit: graphs with the passes to run on them, target, table of

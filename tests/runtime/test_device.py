@@ -114,7 +114,7 @@ def bad_run(program: Program, pace: float | None) -> tuple[Any, ...]:
     x, y = data(40)
     x[23] = np.nan
     program.load(x, y, shuffle=False)
-    fit = program.entries["fit"]
+    fit = program.entries["steps"]
     if isinstance(fit, LaunchedEntry):
         fit.pace = pace
     with pytest.raises(NotFiniteError, match="step 6") as failure:
@@ -142,7 +142,7 @@ def test_steps_are_launched_ahead_and_waited_for_together(monkeypatch: pytest.Mo
     program = on_reference()
     program.load(*data(80))
     program.steps(1)
-    fit = program.entries["fit"]
+    fit = program.entries["steps"]
     assert isinstance(fit, LaunchedEntry)
     fit.pace = 1e-9
     device.done.clear()
@@ -164,7 +164,7 @@ def test_a_call_ends_by_the_clock(on_device: Compile, monkeypatch: pytest.Monkey
     program = on_device()
     program.load(*data(80))
     program.loaded().draw_order(0)
-    assert program.entries["fit"].run(20) == 1
+    assert program.entries["steps"].run(20) == 1
     assert int(program.own_states["cursor"]) == 4
 
 

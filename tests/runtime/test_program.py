@@ -182,7 +182,7 @@ def test_the_order_of_data_follows_from_seed_and_epoch() -> None:
     orders = []
     for epoch in range(3):
         program.steps(1)
-        orders.append(program.entries["fit"].arrays["input order"].copy())
+        orders.append(program.entries["steps"].arrays["input order"].copy())
         expected = permutation(3, ORDER_STREAM, 47, tick=epoch)
         np.testing.assert_array_equal(orders[-1], expected)
         program.steps(4)
@@ -238,6 +238,19 @@ def test_evaluation_counts_every_sample_once() -> None:
     lse = np.log(np.exp(z).sum(1))
     assert found["accuracy"] == pytest.approx((z.argmax(1) == y[:23]).mean())
     assert found["loss"] == pytest.approx((lse - z[np.arange(23), y[:23]]).mean(), rel=1e-6)
+
+
+def test_any_entry_is_run_by_its_name() -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.0), batch=10)
+    assert program.run("step", x, y)["loss"] == np.float32(program.step(x, y))
+    (z,) = program.run("forward", x[:7]).values()
+    np.testing.assert_array_equal(z, program.forward(x[:7]))
+    with pytest.raises(noeira.NoeiraError, match="has no serve: it has forward, gradients, step"):
+        program.run("serve", x)
+    program.load(x, y)
+    with pytest.raises(noeira.NoeiraError, match="steps takes no arrays: load"):
+        program.run("steps", x, y)
 
 
 def test_regression_and_soft_targets_train() -> None:
@@ -700,7 +713,7 @@ def test_a_native_call_ends_by_the_clock(
     program.load(x, y, shuffle=False)
     program.steps(1)
     started = time.perf_counter()
-    did = program.entries["fit"].run(1_000_000_000)
+    did = program.entries["steps"].run(1_000_000_000)
     assert time.perf_counter() - started < 2.0
     # What was counted is what was done.
     assert 0 < did == program.store.arrays["step"] - 1
