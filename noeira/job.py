@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
+from noeira.errors import CompositionError, NoeiraError, ShapeError
 from noeira.ir.entry import DataPass, Entry, in_batches
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
 from noeira.ir.op import op
@@ -29,8 +29,8 @@ from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
+from noeira.runtime.targets import target_called
 
-TARGETS = ("cpu", "cuda", "cuda-cpu", "reference")
 # Batches of the data set that entries over resident data are shown for where nothing is loaded.
 SHOWN_BATCHES = 2
 
@@ -212,8 +212,7 @@ def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
     """Raises ShapeError, DeviceError or CompositionError for options that cannot be."""
     if isinstance(batch, bool) or not hasattr(batch, "__index__") or batch < 1:
         raise ShapeError(f"batch must be a whole number of at least 1, not {batch!r}")
-    if target not in TARGETS:
-        raise DeviceError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+    target_called(target)
     if optimizer is not None and loss is None:
         raise CompositionError(
             "an optimizer needs a loss: compile(net, loss=CrossEntropy, optimizer=…)"

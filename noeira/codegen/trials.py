@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from noeira.codegen.c import CTarget
 from noeira.codegen.environment import template
 from noeira.codegen.functions import share_functions
+from noeira.codegen.language import C
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.render_c import CallView, FunctionView, entry_view
 from noeira.codegen.sharing import Shared, shared_kernels
@@ -61,7 +62,7 @@ def trial_step(plan: Plan, tried: Sequence[int], target: CTarget) -> Source:
         calls=calls,
         tried=len(tried),
     )
-    return Source("c", plan.name, text, "")
+    return Source(C, plan.name, text, "")
 
 
 def pointer_type(call: Call, target: CTarget) -> str:
@@ -86,7 +87,7 @@ def kernels_source(name: str, kernels: Sequence[Shared], target: CTarget) -> Sou
         kernels=share_functions([(kernel.text, kernel.functions) for kernel in kernels]),
         functions=[name for kernel in kernels for name in kernel.functions],
     )
-    return Source("c", name, text, "")
+    return Source(C, name, text, "")
 
 
 def unit_prelude(kernels: Sequence[Shared], target: CTarget) -> str:

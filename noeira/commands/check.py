@@ -108,7 +108,7 @@ def report_of(args: argparse.Namespace) -> CheckReport:
         unit = file_unit(args.model, toolchain)
         chosen = chosen_entries(unit, args)
     else:
-        entry, args.entry, args.target = args.entry, "", "cuda"
+        entry, args.entry, args.target = args.entry, "", toolchain.name
         unit = network_unit(stages_from(args), entry, toolchain)
         chosen = unit.entries
     watcher.kernels = kernels_of(unit, chosen, args.kernel)

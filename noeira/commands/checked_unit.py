@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.launches import stage_launches
+from noeira.codegen.targets import target_named
 from noeira.commands.files import read_dump, read_plan, unit_source
 from noeira.compiler import lower, render_plans
 from noeira.errors import CompilerError, NoeiraError
@@ -108,11 +110,9 @@ def refusal(path: str, message: str) -> str:
 
 def for_plan(plan: Plan, path: str, toolchain: CudaToolchain) -> CudaToolchain:
     """The toolchain for the GPU that a plan is for. Raises NoeiraError if it is for none."""
-    from noeira.codegen.arch import arch
-
-    language, _, kind = plan.target.partition(" ")
-    if language != "cuda":
+    target = target_named(plan.target)
+    if not isinstance(target, CudaTarget):
         raise NoeiraError(
             f"{path} is for {plan.target}; check is for CUDA: check the .nir that it was made from"
         )
-    return replace(toolchain, arch=arch(kind))
+    return replace(toolchain, arch=target.arch)

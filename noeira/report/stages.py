@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from noeira.codegen.arch import DEFAULT_ARCH
 from noeira.codegen.arch import arch as arch_named
 from noeira.codegen.c import CTarget
-from noeira.codegen.choices import ChoicesLike, chosen_table
+from noeira.codegen.choices import ChoicesLike
+from noeira.codegen.language import CUDA
 from noeira.codegen.target import ISAS, PLAIN, Target
 from noeira.compiler import render_plans
 from noeira.errors import DeviceError
@@ -24,6 +25,7 @@ from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.pipeline import resume
 from noeira.planning.memory import make_plan
+from noeira.runtime.targets import TARGETS
 
 if TYPE_CHECKING:
     from noeira.codegen.cuda import CudaTarget
@@ -108,7 +110,7 @@ def stages_of(
     optimizer = optimizer if loss is not None else None
     check_options(batch, target, loss, optimizer)
     job = make_job(kind, loss, optimizer, batch, input, init, dtype, None)
-    return Stages(job, target_of(target, isa, arch, chosen_table(choices, target)), entry)
+    return Stages(job, target_of(target, isa, arch, TARGETS[target].table(choices)), entry)
 
 
 def target_of(
@@ -122,7 +124,7 @@ def target_of(
 
     Raises DeviceError for a kind that there is not, or one that does not go with the target.
     """
-    if target in ("cuda", "cuda-cpu"):
+    if TARGETS[target].language is CUDA:
         from noeira.codegen.cuda import CudaTarget
 
         if isa is not None:

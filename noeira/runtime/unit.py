@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.ir.entry import Entry
-from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import Plan
-from noeira.runtime.entry_point import EntryPoint, ReferenceEntry
+from noeira.runtime.entry_point import EntryPoint
 
 if TYPE_CHECKING:
     from noeira.runtime.build.library import Library
@@ -33,9 +31,3 @@ class Unit:
 
 
 NOTHING = Unit((), {})
-
-
-def reference_unit(declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
-    """Entry points that run graphs with NumPy."""
-    pairs = zip(declared, graphs, strict=True)
-    return Unit(tuple(declared), {entry.name: ReferenceEntry(graph) for entry, graph in pairs})

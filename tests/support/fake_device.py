@@ -197,10 +197,10 @@ def typed(room: np.ndarray, type: TensorType) -> np.ndarray:
     return array.reshape(type.shape) if array.size == type.size else array
 
 
-def launched_unit(device: FakeDevice) -> Callable[[Sequence[Entry], Sequence[ComputeGraph]], Unit]:
-    """What makes a unit of graphs whose entries the device launches."""
+def launched_unit(device: FakeDevice) -> Callable[..., Unit]:
+    """What makes, in place of the reference, a unit of graphs whose entries the device launches."""
 
-    def unit(declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
+    def unit(self: object, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
         plans = [make_plan(graph, choose, "fake") for graph in graphs]
         entries = {
             entry.name: LaunchedEntry(plan, device, kernels(plan)[1], kernels(plan)[0])
