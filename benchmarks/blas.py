@@ -83,6 +83,7 @@ class Product:
     """The product of a library, called in a loop."""
 
     def __init__(self, path: str, symbol: str, integer: str, dtype: str) -> None:
+        from noeira.codegen.language import C
         from noeira.codegen.source import Source
         from noeira.runtime.build.cache import open_cache
         from noeira.runtime.build.library import build_library, load
@@ -101,7 +102,7 @@ class Product:
         )
         cache = open_cache()
         builder = CBuilder(require_compiler(cache))
-        built = build_library(Source("c", "blas", text, ""), builder, cache)
+        built = build_library(Source(C, "blas", text, ""), builder, cache)
         self.loop: Any = load(built).noeira_products
         size = ctypes.c_int if integer == "int" else ctypes.c_long
         self.loop.argtypes = [

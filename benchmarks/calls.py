@@ -87,7 +87,7 @@ def measure(name: str, seconds: float) -> None:
     calls: dict[str, tuple[str, Callable[[], object]]] = {
         "forward": ("forward", lambda: program.forward(x)),
         "step": ("step", lambda: program.step(x, y)),
-        "steps": ("fit", lambda: program.steps(1)),
+        "steps": ("steps", lambda: program.steps(1)),
     }
     entry, call = calls[name]
     call()

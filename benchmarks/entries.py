@@ -28,6 +28,7 @@ from common import (
 )
 from processes import OTHER_PYTHON, Worker, run_of
 
+from noeira.codegen.language import C
 from noeira.codegen.render_c import render_c
 from noeira.codegen.source import Source
 from noeira.ir.arrays import numpy_dtype
@@ -152,7 +153,7 @@ class Copy:
         names = frozenset({"load_f32", "store_f32", "stream_f32", "stream_end_f32", "F32_LANES"})
         threads = template("threads.c.j2").render()
         text = COPY.format(prelude=prelude(isa, names), threads=threads)
-        library = build_library(Source("c", "copy", text, ""), toolchain.builder, toolchain.cache)
+        library = build_library(Source(C, "copy", text, ""), toolchain.builder, toolchain.cache)
         self.function = load(library).noeira_copy
         self.function.argtypes = [
             ctypes.c_void_p,

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from noeira.codegen.choices import ChoicesLike, chosen_table
+from noeira.codegen.choices import ChoicesLike
 from noeira.dump import Dumper
 from noeira.errors import CompositionError, DtypeError
-from noeira.ir.choices import NO_CHOICES
+from noeira.ir.entry import DataPass, Entry
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import check_options, check_type, check_unchanged, entry_name, make_job
+from noeira.job import check_options, check_type, check_unchanged, make_job
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -26,8 +26,10 @@ from noeira.nn.metrics import MetricLike
 from noeira.nn.optimizer import Optimizer
 from noeira.passes.pipeline import resume
 from noeira.runtime.program import Program
-from noeira.runtime.toolchain import Toolchain, choose_toolchain
-from noeira.runtime.unit import NOTHING, Unit, reference_unit
+from noeira.runtime.reference import ReferenceToolchain
+from noeira.runtime.targets import TARGETS
+from noeira.runtime.toolchain import Toolchain
+from noeira.runtime.unit import NOTHING, Unit
 
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
@@ -90,50 +92,50 @@ def program_of(
         net.solve(*per_sample(net, input))
         instance = net(init=init, seed=seed, dtype=dtype)  # type: ignore[arg-type]
     job = make_job(type(instance), loss, optimizer, batch, input, init, dtype, metrics)
-    chosen = choose_toolchain(target, chosen_table(choices, target))
+    toolchain = TARGETS[target].open(TARGETS[target].table(choices))
     name = type(instance).__name__
-    dumps, units = job.entries(), list[Unit]()
+    entries, units = job.entries(), list[Unit]()
 
     def build_entries() -> Unit:
-        units.append(build(name, dumps, chosen))
+        units.append(build(name, entries, toolchain))
         return units[0]
 
-    def build_resident(samples: int, test_samples: int) -> Unit:
-        check_unchanged(dumps)
-        evaluation = job.evaluate(test_samples) if test_samples else []
-        resident = [*job.fit(samples), job.order(samples), *evaluation]
-        return build(name, resident, chosen, *units)
+    def build_resident(samples: int, test_samples: int) -> tuple[Unit, DataPass, DataPass]:
+        check_unchanged(entries)
+        training, evaluation = job.training(samples), job.evaluation(test_samples)
+        resident = [*training.entries, job.order(samples), *evaluation.entries]
+        return build(name, resident, toolchain, *units), training, evaluation
 
     return Program(
         name,
         instance.store,
         build_entries,
         build_resident,
-        dumps[-1].graph.inputs,
+        entries[-1].dump.graph.inputs,
         batch=job.batch,
-        target="reference" if chosen is None else target,
+        target=toolchain.name,
         seed=seed,
         trains=job.optimizer is not None,
         metrics=job.metric_names,
         module=instance,
-        choices=chosen.choices if chosen else NO_CHOICES,
+        choices=toolchain.choices,
     )
 
 
 def build(
     name: str,
-    dumps: Sequence[Dump],
-    toolchain: Toolchain | None,
+    entries: Sequence[Entry],
+    toolchain: Toolchain | ReferenceToolchain,
     earlier: Unit = NOTHING,
 ) -> Unit:
-    """Traced graphs become one unit of entry points, run by NumPy without a toolchain. What the
+    """Entries become one unit of entry points. What the
     program's earlier unit has of its kernels keeps its name, and is not compiled again.
     """
     dumper = Dumper.start(name)
-    names = [entry_name(dump) for dump in dumps]
-    if toolchain is None:
+    dumps = [entry.dump for entry in entries]
+    if isinstance(toolchain, ReferenceToolchain):
         # Dump -> Dump -> entry points
-        return reference_unit(names, [run_passes(dump, dumper).graph for dump in dumps])
+        return toolchain.unit(entries, [run_passes(dump, dumper).graph for dump in dumps])
     # [Dump] -> Library, where this request has led to one before
     request = toolchain.request(name, [earlier.request, *map(str, dumps)])
     found = None if dumper.folder else toolchain.warm_start(request)
@@ -146,7 +148,7 @@ def build(
         # Source -> Library
         found = toolchain.build(source, request, earlier.library), plans
     # Library -> entry points
-    return toolchain.unit(names, request, *found)
+    return toolchain.unit(entries, request, *found)
 
 
 def run_passes(dump: Dump, dumper: Dumper | None = None) -> Dump:

@@ -58,9 +58,8 @@ class Dumper:
     def source(self, source: Source) -> None:
         """Write a unit."""
         if self.folder is not None:
-            ending = {"c": "c", "cuda": "cu"}[source.target]
             name = re.sub(r"[^0-9A-Za-z_]", "_", source.name)
-            write(self.folder / f"{name}.{ending}", source.text)
+            write(self.folder / f"{name}.{source.language.ending}", source.text)
 
 
 def write(path: Path, text: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
+from noeira.errors import CompositionError, NoeiraError, ShapeError
+from noeira.ir.entry import DataPass, Entry, in_batches
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
 from noeira.ir.op import op
 from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
@@ -28,8 +29,10 @@ from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
+from noeira.runtime.targets import target_called
 
-TARGETS = ("cpu", "cuda", "cuda-cpu", "reference")
+# Batches of the data set that entries over resident data are shown for where nothing is loaded.
+SHOWN_BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,32 @@ class Job:
     init: Initializer | type[Initializer] = Kaiming
     dtype: str = "f32"
 
-    def entries(self) -> list[Dump]:
+    def entries(self) -> list[Entry]:
         """The entries that need no data set: forward, with a loss gradients, with an optimizer
         step.
         """
-        found = [self.forward()]
+        found = [Entry(self.forward(), self.batch, "rows")]
         if self.loss is not None and self.net.parameters():
-            found.append(self.gradients())
+            found.append(Entry(self.gradients(), self.batch, "batch"))
         if self.optimizer is not None:
-            found.append(self.step())
+            found.append(Entry(self.step(), self.batch, "batch"))
         return found
+
+    def entries_with_data(self) -> list[Entry]:
+        """All entries, those over resident data for a data set of SHOWN_BATCHES batches."""
+        found, samples = self.entries(), SHOWN_BATCHES * self.batch
+        if self.optimizer is not None:
+            found += self.training(samples).entries
+        if self.loss is not None:
+            found += self.evaluation(samples).entries
+        return found
+
+    def entry(self, name: str) -> Entry:
+        """An entry, with or without data. Raises NoeiraError that lists those there are."""
+        found = {entry.name: entry for entry in self.entries_with_data()}
+        if name not in found:
+            raise NoeiraError(f"there is no entry {name!r} here; there are {', '.join(found)}")
+        return found[name]
 
     def forward(self) -> Dump:
         """The network in evaluation mode."""
@@ -68,33 +87,33 @@ class Job:
         """Loss and gradients."""
         return self.dump("gradients", self.batch, loss=self.loss, passes=(Vjp(), KeepGradients()))
 
-    def fit(self, samples: int) -> list[Dump]:
-        """Training steps over resident data: one of the full batch, and one of the smaller last
-        one.
-        """
-        found = list[Dump]()
-        for entry, rows in batches("fit", samples, self.batch):
+    def training(self, samples: int) -> DataPass:
+        """Training steps over resident data, the smaller last batch included."""
+
+        def steps(name: str, rows: int) -> Entry:
             resident = Resident(samples, ((LOSS, float(rows)),))
             passes = (Vjp(), self.update(), resident)
-            found.append(self.dump(entry, rows, loss=self.loss, passes=passes))
-        return found
+            return Entry(self.dump(name, rows, self.loss, passes=passes), rows, "training")
 
-    def order(self, samples: int) -> Dump:
+        return in_batches("steps", samples, self.batch, steps)
+
+    def order(self, samples: int) -> Entry:
         """The order in which an epoch takes the samples of resident data."""
         builder = Builder(f"{graph_name(self.net)}.{ORDER}")
         seed, epoch = builder.input(SEED, COUNTER), builder.input(EPOCH, COUNTER)
         with builder.at(Origin(ROOT, f"data set of {samples}", "trace")):
             order = builder.emit("shuffle", seed, epoch, samples=samples, hint=ORDER)
-        return dump_of(builder.done((order,)), ())
+        return Entry(dump_of(builder.done((order,)), ()), samples, "epoch")
 
-    def evaluate(self, samples: int) -> list[Dump]:
-        """Loss and metrics over resident data."""
-        found = list[Dump]()
-        for entry, rows in batches("evaluate", samples, min(self.batch, samples)):
-            graph = self.trace(entry, rows, self.loss, "eval", self.metrics)
+    def evaluation(self, samples: int) -> DataPass:
+        """Loss and metrics over resident data; nothing over none."""
+
+        def evaluate(name: str, rows: int) -> Entry:
+            graph = self.trace(name, rows, self.loss, "eval", self.metrics)
             weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
-            found.append(dump_of(graph, (Resident(samples, weights),)))
-        return found
+            return Entry(dump_of(graph, (Resident(samples, weights),)), rows, "evaluation")
+
+        return in_batches("evaluate", samples, max(min(self.batch, samples), 1), evaluate)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -150,12 +169,6 @@ def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...]) -> Dump:
     return Dump(verify(graph, after="trace"), ("trace",), tuple(map(str, todo)))
 
 
-def batches(entry: str, samples: int, batch: int) -> list[tuple[str, int]]:
-    """The entries that go once through a data set: whole batches, and what is left."""
-    rest = samples % batch
-    return [(entry, batch), *([(f"{entry}.last", rest)] if rest else [])]
-
-
 def make_job(
     net: type[Module],
     loss: LossLike | None,
@@ -199,25 +212,19 @@ def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
     """Raises ShapeError, DeviceError or CompositionError for options that cannot be."""
     if isinstance(batch, bool) or not hasattr(batch, "__index__") or batch < 1:
         raise ShapeError(f"batch must be a whole number of at least 1, not {batch!r}")
-    if target not in TARGETS:
-        raise DeviceError(f"there is no target {target!r}; there are {', '.join(TARGETS)}")
+    target_called(target)
     if optimizer is not None and loss is None:
         raise CompositionError(
             "an optimizer needs a loss: compile(net, loss=CrossEntropy, optimizer=…)"
         )
 
 
-def entry_name(dump: Dump) -> str:
-    """`step` for a graph called `mlp.step`."""
-    return dump.graph.name.partition(".")[2]
-
-
-def check_unchanged(dumps: Sequence[Dump]) -> None:
+def check_unchanged(entries: Sequence[Entry]) -> None:
     """Raises NoeiraError if an op was defined anew since the graphs were traced: what is built of
     them now would not be what was built before.
     """
-    for dump in dumps:
-        for node in dump.graph.nodes:
+    for entry in entries:
+        for node in entry.dump.graph.nodes:
             if op(node.op.name) is not node.op:
                 raise NoeiraError(
                     f"the op {node.op.name} was defined anew since this program was compiled: "

@@ -14,14 +14,11 @@ from noeira.ir.choices import NO_CHOICES, Choices, parse_choices
 ChoicesLike: TypeAlias = "Choices | str | os.PathLike[str] | None"
 
 
-def chosen_table(choices: ChoicesLike, target: str = "cpu") -> Choices:
+def chosen_table(choices: ChoicesLike) -> Choices:
     """The table meant: by default that of NOEIRA_CHOICES, or an empty one.
 
-    Raises NoeiraError if its file cannot be read or the target has nothing to choose, ParseError
-    with the line that is wrong.
+    Raises NoeiraError if its file cannot be read, ParseError with the line that is wrong.
     """
-    if choices is not None and choices is not NO_CHOICES and target in ("cuda", "cuda-cpu"):
-        raise NoeiraError(f"a table of choices is for target cpu: {target} is cut by rule alone")
     if isinstance(choices, Choices):
         return choices
     if choices is not None:

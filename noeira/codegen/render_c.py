@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.entries import Entries, launchers
 from noeira.codegen.environment import template
+from noeira.codegen.language import C
 from noeira.codegen.parts import find_sections
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.sharing import kernel_views, plan_strings, shared_kernels
@@ -49,4 +50,4 @@ def render_c(
     )
     texts = [(kernel.text, kernel.functions) for kernel in kernels]
     sections = find_sections(text, texts, target.isa)
-    return Source("c", name, text, "".join(map(str, plans)), sections, tuple(plans))
+    return Source(C, name, text, "".join(map(str, plans)), sections, tuple(plans))

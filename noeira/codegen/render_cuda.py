@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from noeira.codegen.environment import template
+from noeira.codegen.language import CUDA
 from noeira.codegen.launches import stage_launches
 from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.codegen.sharing import kernel_views, plan_strings, shared_kernels
@@ -39,7 +40,7 @@ def render_cuda(
         plan_lines=plan_strings(plans),
     )
     return Source(
-        "cuda",
+        CUDA,
         name,
         text,
         "".join(map(str, plans)),

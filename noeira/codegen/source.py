@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from noeira.codegen.language import Language
+
 if TYPE_CHECKING:
     from noeira.codegen.parts import Sections
     from noeira.ir.plan import Plan
@@ -16,13 +18,14 @@ if TYPE_CHECKING:
 class Source:
     """One unit of C or CUDA text with the plans that it serves.
 
-    `target` is `c` or `cuda`, `name` the program's name (for messages), `plans` the text form of
-    the plans, one after the other. `sections` is there if parts of the text can be compiled at the
-    same time, `parsed` are the plans themselves where they are at hand; neither changes the unit.
+    `language` is what it is written in, `name` the program's name (for messages), `plans` the text
+    form of the plans, one after the other. `sections` is there if parts of the text can be compiled
+    at the same time, `parsed` are the plans themselves where they are at hand; neither changes the
+    unit.
     `symbols`, for CUDA, are the names of the kernels of each plan's calls.
     """
 
-    target: str
+    language: Language
     name: str
     text: str
     plans: str
@@ -32,11 +35,11 @@ class Source:
 
     @cached_property
     def digest(self) -> str:
-        """64 hexadecimal digits over target, text and plans; the name is a label and does not
+        """64 hexadecimal digits over language, text and plans; the name is a label and does not
         count.
         """
         state = hashlib.sha256()
-        for part in (self.target, self.text, self.plans):
+        for part in (self.language.name, self.text, self.plans):
             data = part.encode()
             state.update(b"%d\n" % len(data))
             state.update(data)

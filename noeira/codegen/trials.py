@@ -14,6 +14,7 @@ from noeira.codegen.c import CTarget
 from noeira.codegen.entries import Entries, launchers
 from noeira.codegen.environment import template
 from noeira.codegen.functions import share_functions
+from noeira.codegen.language import C
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.sharing import Shared, shared_kernels
 from noeira.codegen.source import Source
@@ -51,7 +52,7 @@ def trial_step(plan: Plan, tried: Sequence[int], target: CTarget) -> Source:
         trials=trials,
         tried=len(tried),
     )
-    return Source("c", plan.name, text, "")
+    return Source(C, plan.name, text, "")
 
 
 def one_stage(call: Call) -> Call:
@@ -74,7 +75,7 @@ def kernels_source(name: str, kernels: Sequence[Shared], target: CTarget) -> Sou
         kernels=share_functions([(kernel.text, kernel.functions) for kernel in kernels]),
         launchers=launchers(kernels, target),
     )
-    return Source("c", name, text, "")
+    return Source(C, name, text, "")
 
 
 def unit_prelude(kernels: Sequence[Shared], target: CTarget) -> str:

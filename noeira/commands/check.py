@@ -108,13 +108,13 @@ def report_of(args: argparse.Namespace) -> CheckReport:
         unit = file_unit(args.model, toolchain)
         chosen = chosen_entries(unit, args)
     else:
-        entry, args.entry, args.target = args.entry, "", "cuda"
+        entry, args.entry, args.target = args.entry, "", toolchain.name
         unit = network_unit(stages_from(args), entry, toolchain)
         chosen = unit.entries
     watcher.kernels = kernels_of(unit, chosen, args.kernel)
     entries = [name for name in chosen if launch_all(unit, name, args.seed, watcher)]
     return CheckReport(
-        unit.plans[0].name.partition(".")[0],
+        unit.plans[0].graph.network,
         unit.plans[0].target,
         unit.path,
         read_text(str(unit.path)),

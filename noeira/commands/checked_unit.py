@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.launches import stage_launches
+from noeira.codegen.targets import target_named
 from noeira.commands.files import read_dump, read_plan, unit_source
 from noeira.compiler import lower, render_plans
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.plan import Plan
-from noeira.ir.text import Dump
-from noeira.job import default_metrics, entry_name
 from noeira.runtime.cuda.builder import SOURCE
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from noeira.runtime.build.library import Library
     from noeira.runtime.cuda.toolchain import CudaToolchain
     from noeira.runtime.device.launched_entry import LaunchedEntry
-
-# Batches of the data set that `fit` and `evaluate` are run on.
-BATCHES = 2
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class CheckedUnit:
     @property
     def entries(self) -> dict[str, int]:
         """The place of each entry among the plans."""
-        return {plan.name.partition(".")[2]: index for index, plan in enumerate(self.plans)}
+        return {plan.graph.entry: index for index, plan in enumerate(self.plans)}
 
     def entry(self, index: int) -> LaunchedEntry:
         """The entry point of a plan."""
@@ -56,27 +53,13 @@ class CheckedUnit:
 
 
 def network_unit(stages: Stages, entry: str, toolchain: CudaToolchain) -> CheckedUnit:
-    """Every entry of a network, `fit` and `evaluate` too, or the one that is named. Raises
+    """Every entry of a network, `steps` and `evaluate` too, or the one that is named. Raises
     NoeiraError if there is no such entry.
     """
-    dumps = {entry_name(dump): dump for dump in network_dumps(stages)}
-    if entry and entry not in dumps:
-        raise NoeiraError(f"there is no entry {entry!r} here; there are {', '.join(dumps)}")
-    wanted = [dump for name, dump in dumps.items() if entry in ("", name)]
-    plans = [lower(dump, toolchain.target) for dump in wanted]
-    return unit_of(stages.job.net.__name__, plans, toolchain)
-
-
-def network_dumps(stages: Stages) -> list[Dump]:
-    """The graphs of a network's entries."""
     job = stages.job
-    found = job.entries()
-    if job.optimizer is not None:
-        found += job.fit(BATCHES * job.batch)
-    if job.loss is not None:
-        measured = replace(job, metrics=default_metrics(job.net, job.loss, job.input))
-        found += measured.evaluate(BATCHES * job.batch)
-    return found
+    wanted = [job.entry(entry)] if entry else job.entries_with_data()
+    plans = [lower(one.dump, toolchain.target) for one in wanted]
+    return unit_of(job.net.__name__, plans, toolchain)
 
 
 def file_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
@@ -90,7 +73,7 @@ def file_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
         toolchain = for_plan(plan, path, toolchain)
     else:
         plan = lower(read_dump(path), toolchain.target)
-    return unit_of(plan.name.partition(".")[0], [plan], toolchain)
+    return unit_of(plan.graph.network, [plan], toolchain)
 
 
 def unit_of(name: str, plans: Sequence[Plan], toolchain: CudaToolchain) -> CheckedUnit:
@@ -127,11 +110,9 @@ def refusal(path: str, message: str) -> str:
 
 def for_plan(plan: Plan, path: str, toolchain: CudaToolchain) -> CudaToolchain:
     """The toolchain for the GPU that a plan is for. Raises NoeiraError if it is for none."""
-    from noeira.codegen.arch import arch
-
-    language, _, kind = plan.target.partition(" ")
-    if language != "cuda":
+    target = target_named(plan.target)
+    if not isinstance(target, CudaTarget):
         raise NoeiraError(
             f"{path} is for {plan.target}; check is for CUDA: check the .nir that it was made from"
         )
-    return replace(toolchain, arch=arch(kind))
+    return replace(toolchain, arch=target.arch)

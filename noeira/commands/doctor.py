@@ -121,6 +121,7 @@ def wrong_settings() -> Iterator[Finding]:
 
 def compilers() -> Iterator[Finding]:
     """The C compiler, and whether what it builds can be loaded and called."""
+    from noeira.codegen.language import C
     from noeira.codegen.source import Source
     from noeira.runtime.build.library import build_library, load
     from noeira.runtime.c.builder import CBuilder
@@ -142,7 +143,7 @@ def compilers() -> Iterator[Finding]:
         yield Finding("missing", "POSIX threads", "no: programs run on one thread", advice)
     with tempfile.TemporaryDirectory(prefix="noeira-", ignore_cleanup_errors=True) as folder:
         try:
-            source = Source("c", "doctor", CHECK_TEXT, "")
+            source = Source(C, "doctor", CHECK_TEXT, "")
             answer = load(build_library(source, CBuilder(compiler), Cache(folder))).noeira_doctor(7)
         except NoeiraError as error:
             yield Finding("broken", "a program", str(error))

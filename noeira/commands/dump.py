@@ -17,6 +17,7 @@ from noeira.ir.text import Dump
 from noeira.report.drawing import dot, mermaid
 from noeira.report.stages import Stages
 from noeira.report.structure import dump_value, plan_value
+from noeira.runtime.targets import first_of_each_language
 from noeira.runtime.toolchain import c_toolchain
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 STAGES = ("trace", "train", "fused", "plan", "source", "c", "cu")
 # The stage `source` by the name of its language, and the target that this is for.
-LANGUAGES = {"c": "cpu", "cu": "cuda"}
+LANGUAGES = {language.ending: target.name for language, target in first_of_each_language().items()}
 FORMATS = ("text", "json", "dot", "mermaid")
 # The passes that end the training part, the last one there is counts.
 TRAINING = ("vjp", "update", "keep_gradients")
@@ -122,13 +123,13 @@ def write_all(stages: Stages, folder: Path) -> int:
     """Write `00_trace.nir`, …, `06_plan.plan`, the source and what is built of it; list them."""
     texts = {f"{i:02}_{name}.nir": str(dump) for i, (name, dump) in enumerate(stages.dumps)}
     texts[f"{len(texts):02}_plan.plan"] = str(stages.plan)
-    is_cuda = stages.source.target == "cuda"
-    texts["unit.cu" if is_cuda else "unit.c"] = stages.source.text
+    language = stages.source.language
+    texts[f"unit.{language.ending}"] = stages.source.text
     try:
         for name, text in texts.items():
             write(folder / name, text)
             print(folder / name)
-        write_built(folder, "unit.cubin" if is_cuda else "unit.so", built(stages))
+        write_built(folder, f"unit.{language.binary}", built(stages))
     except OSError as error:
         raise NoeiraError(f"{folder} cannot be written: {error.strerror or error}") from None
     return 0

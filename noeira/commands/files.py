@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from noeira.codegen.kernels import function_names
+from noeira.codegen.language import CUDA, language_of
 from noeira.codegen.source import Source
 from noeira.commands.plan_check import check_plan
 from noeira.errors import NoeiraError, ParseError, VerifyError
@@ -136,8 +137,8 @@ def unit_source(path: str) -> Source:
     text = read_text(path)
     plans = plans_in_source(path, text)
     name = text.partition("\n")[0].removeprefix("// noeira: ").partition(" for ")[0]
-    language = plans[0].target.partition(" ")[0]
-    symbols = symbols_in_source(path, text, plans) if language == "cuda" else ()
+    language = language_of(plans[0].target)
+    symbols = symbols_in_source(path, text, plans) if language is CUDA else ()
     parsed = tuple(plans)
     return Source(language, name, text, "".join(map(str, plans)), None, parsed, symbols)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from noeira.codegen.language import CUDA, C
 from noeira.codegen.sharing import comment
 from noeira.commands.network import add_model, stages_from
 from noeira.commands.usage import UsageError
@@ -16,17 +17,18 @@ from noeira.ir.op import node_cost
 from noeira.report.explain import RULE, chosen_by
 from noeira.report.stages import Stages
 from noeira.report.table import plural, table
+from noeira.runtime.targets import TARGETS
 
 if TYPE_CHECKING:
     from noeira.codegen.sharing import Shared
 
 HEAD = ("kernel", "serves", "FLOPs", "bytes", "stages and choices")
 # The languages that the forms of a kernel are for.
-FORMS = {"asm": "c", "ptx": "cuda", "sass": "cuda", "resources": "cuda"}
-# What of another target there is in place of a form that it has not.
+FORMS = {"asm": C, "ptx": CUDA, "sass": CUDA, "resources": CUDA}
+# What to say of a form of another language than the target's.
 INSTEAD = {
-    "c": "is for --target cuda: C has --asm",
-    "cuda": "is for --target cpu: CUDA has --ptx, --sass and --resources",
+    CUDA: "is for --target cuda: C has --asm",
+    C: "is for --target cpu: CUDA has --ptx, --sass and --resources",
 }
 
 
@@ -64,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
 
 def check_form(form: str, args: argparse.Namespace) -> None:
     """Raises UsageError for a form of another target, or of one kernel without its name."""
-    language = {"cpu": "c"}.get(args.target, "cuda")
-    if form and FORMS[form] != language:
-        raise UsageError(f"--{form} {INSTEAD[language]}")
+    language = TARGETS[args.target].language
+    if form and FORMS[form] is not language:
+        raise UsageError(f"--{form} {INSTEAD[FORMS[form]]}")
     if form and form != "resources" and args.name is None:
         raise UsageError(f"--{form} shows one kernel: give its NAME too")
 

@@ -37,6 +37,7 @@ from noeira.nn import (
 )
 from noeira.nn.core.init import initializer
 from noeira.report.stages import Stages, stages_of
+from noeira.runtime.targets import first_of_each_language
 
 # Endings of dumped stages, which `noeira run` takes.
 DUMPED = (".nir", ".plan", ".c", ".so", ".cu", ".cubin")
@@ -69,7 +70,7 @@ def add_options(parser: argparse.ArgumentParser, choices: bool = True, target: b
     if target:
         add(
             "--target",
-            choices=("cpu", "cuda"),
+            choices=[target.name for target in first_of_each_language().values()],
             default="cpu",
             help="what the kernels are written for (default: cpu)",
         )
@@ -137,7 +138,12 @@ def add_step(add: Callable[..., object]) -> None:
         help=f"initial values: {', '.join(INITIALIZERS)} (default: Kaiming); "
         "parameters: Normal[0.0,0.02]",
     )
-    add("--entry", default="", help="step, gradients or forward (default: the last there is)")
+    add(
+        "--entry",
+        default="",
+        help="step, gradients or forward (default: the last there is); or, over resident data, "
+        "steps or evaluate",
+    )
 
 
 def loss(text: str) -> Any:

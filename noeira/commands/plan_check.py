@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noeira.codegen.arch import arch
 from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.launches import within
+from noeira.codegen.targets import target_named
 from noeira.errors import VerifyError
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choice, Plan
 
@@ -26,13 +26,13 @@ def check_plan(plan: Plan) -> Plan:
         for value in call.node.outputs:
             if plan.place[value.name].kind == LITERAL:
                 raise VerifyError(f"call {call.node.outputs[0]}: it cannot write to a literal")
-    language, _, kind = plan.target.partition(" ")
-    if language == "cuda":
+    target = target_named(plan.target)
+    if isinstance(target, CudaTarget):
         for call in plan.calls:
             # The launches of a product follow from its tiles: rendering says what they must be.
             if call.choice.stages[0].name != "gemm":
-                within(call.choice, arch(kind))
-                check_shared(call, CudaTarget(arch(kind)).choose(call.node))
+                within(call.choice, target.arch)
+                check_shared(call, target.choose(call.node))
     return plan
 
 

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     toolchain = CToolchain(compiler, cache)
     plan, target = planned(args, toolchain)
     threads = (args.threads or thread_count()) if compiler.has_threads else 1
-    source = render_c(plan.name.partition(".")[0], [plan], target, timed=True)
+    source = render_c(plan.graph.network, [plan], target, timed=True)
     entry = TimedEntry(plan, load(toolchain.build(source)), threads)
     bind_states(entry, SEED, None)
     bind_inputs(entry, SEED, None)

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 from noeira.codegen.c import CTarget
-from noeira.codegen.choices import chosen_table
+from noeira.codegen.language import language_of
 from noeira.codegen.sharing import renumbered
 from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
@@ -21,14 +21,15 @@ from noeira.errors import NoeiraError
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import TARGETS
 from noeira.runtime.device.launched_entry import LaunchedEntry
-from noeira.runtime.entry_point import CompiledEntry, EntryPoint, ReferenceEntry
+from noeira.runtime.entry_point import CompiledEntry, EntryPoint
 from noeira.runtime.interrupts import let_through
-from noeira.runtime.toolchain import Toolchain, choose_toolchain
+from noeira.runtime.reference import ReferenceToolchain
+from noeira.runtime.targets import TARGETS, running
+from noeira.runtime.toolchain import Toolchain
 
 # The targets that run what was built, the usual one first.
-BUILT = {".c": ("cpu",), ".so": ("cpu",), ".cu": ("cuda-cpu", "cuda"), ".cubin": ("cuda",)}
+BUILT = {ending: running(ending) for one in TARGETS.values() for ending in one.runs}
 # What the vector unit of a machine can run beside its own.
 ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)}
 
@@ -114,24 +115,24 @@ def loaded(args: argparse.Namespace) -> EntryPoint:
 
 def from_dump(dump: Dump, target: str, choices: str | None) -> EntryPoint:
     """A graph, after the passes that are still to do, with the choices of a table."""
-    toolchain = choose_toolchain(target, chosen_table(choices, target))
-    if toolchain is None:
-        return ReferenceEntry(run_passes(dump).graph)
+    toolchain = TARGETS[target].open(TARGETS[target].table(choices))
+    if isinstance(toolchain, ReferenceToolchain):
+        return toolchain.entry(run_passes(dump).graph)
     return compiled(lower(dump, toolchain.target), toolchain.target, toolchain)
 
 
 def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
     """A plan as it stands, by default on the CPU, whatever language it is for."""
-    own = "cuda-cpu" if plan.target.startswith("cuda") else "cpu"
-    toolchain = choose_toolchain(target or own)
-    if toolchain is None:
-        return ReferenceEntry(plan.graph)
+    own, *_ = running(f".{language_of(plan.target).ending}")
+    toolchain = TARGETS[target or own].open()
+    if isinstance(toolchain, ReferenceToolchain):
+        return toolchain.entry(plan.graph)
     return compiled(plan, plan_target(plan, path, toolchain), toolchain)
 
 
 def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
     """A plan, rendered and built."""
-    source = render_plans(plan.name.partition(".")[0], [plan], target)
+    source = render_plans(plan.graph.network, [plan], target)
     return toolchain.entry(plan, toolchain.build(source))
 
 
@@ -144,10 +145,11 @@ def from_source(path: str, entry: str, target: str) -> EntryPoint:
     source = unit_source(path)
     plans = [*source.parsed]
     plan = chosen(plans, path, entry)
-    if target == "cpu":
+    toolchain = TARGETS[target].open()
+    if isinstance(toolchain, ReferenceToolchain):
+        # There is no compiler: this says how to get one.
         require_compiler()
-    toolchain = choose_toolchain(target)
-    assert toolchain is not None
+        raise NoeiraError(f"{path} needs a C compiler")
     builder = toolchain.builder
     made = render_plans(source.name, plans, plan_target(plan, path, toolchain))
     if renumbered(source.text) != renumbered(made.text):
@@ -185,7 +187,7 @@ def from_cubin(path: str, entry: str) -> EntryPoint:
     plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
     plan = chosen(plans, path, entry)
     toolchain = cuda_toolchain()
-    made = render_plans(plan.name.partition(".")[0], plans, plan_target(plan, path, toolchain))
+    made = render_plans(plan.graph.network, plans, plan_target(plan, path, toolchain))
     with toolchain.device.session():
         module = toolchain.device.load(Path(path).absolute(), plan.target.split()[-1])
     return LaunchedEntry(plan, toolchain.device, module, made.symbols[plans.index(plan)])
@@ -211,7 +213,7 @@ def check_whole(path: str) -> None:
 
 def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
     """One of a unit's plans; by default the last. Raises NoeiraError that lists them."""
-    found = {plan.name.partition(".")[2]: plan for plan in plans}
+    found = {plan.graph.entry: plan for plan in plans}
     if not entry:
         return plans[-1]
     if entry not in found:

@@ -23,7 +23,6 @@ from noeira.errors import NoeiraError
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
-from noeira.job import entry_name
 from noeira.report.stages import Stages, c_target
 from noeira.report.table import plural
 from noeira.runtime.build.cache import open_cache
@@ -163,8 +162,8 @@ def graphs(stages: Stages) -> Iterator[ComputeGraph]:
     """The graphs of a network's entries after the last pass, the one asked for or all, the training
     step first.
     """
-    dumps = {entry_name(dump): dump for dump in reversed(stages.job.entries())}
-    for dump in [stages.traced] if stages.entry else dumps.values():
+    entries = reversed(stages.job.entries())
+    for dump in [stages.traced] if stages.entry else [entry.dump for entry in entries]:
         yield run_passes(dump).graph
 
 

@@ -147,6 +147,16 @@ class ComputeGraph:
     updates: tuple[Update, ...]
     outputs: tuple[Value, ...]
 
+    @property
+    def network(self) -> str:
+        """The first part of the name: `mlp` of `mlp.steps.last`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def entry(self) -> str:
+        """The rest of the name: `steps.last` of `mlp.steps.last`."""
+        return self.name.partition(".")[2]
+
     def given(self) -> Iterator[Value]:
         """Every value that exists before the first node runs."""
         yield from (i.value for i in self.inputs)

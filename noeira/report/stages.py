@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from noeira.codegen.arch import DEFAULT_ARCH
 from noeira.codegen.arch import arch as arch_named
 from noeira.codegen.c import CTarget
-from noeira.codegen.choices import ChoicesLike, chosen_table
+from noeira.codegen.choices import ChoicesLike
+from noeira.codegen.language import CUDA
 from noeira.codegen.target import ISAS, PLAIN, Target
 from noeira.compiler import render_plans
-from noeira.errors import DeviceError, NoeiraError
+from noeira.errors import DeviceError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import Job, check_options, check_type, entry_name, make_job
+from noeira.job import Job, check_options, check_type, make_job
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -24,6 +25,7 @@ from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.pipeline import resume
 from noeira.planning.memory import make_plan
+from noeira.runtime.targets import TARGETS
 
 if TYPE_CHECKING:
     from noeira.codegen.cuda import CudaTarget
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 class Stages:
     """What a network's entry becomes, from its trace to its source; nothing is built or allocated.
 
-    entry: `step`, `gradients` or `forward`; "" is the last of these that the job has.
+    entry: `step`, `gradients`, `forward`, or, over a data set of a few batches, `steps` or
+    `evaluate`; "" is the last of the first three that the job has.
     """
 
     job: Job
@@ -45,14 +48,9 @@ class Stages:
     @cached_property
     def traced(self) -> Dump:
         """The graph before any pass. Raises NoeiraError if the job has no such entry."""
-        found = {entry_name(dump): dump for dump in self.job.entries()}
         if not self.entry:
-            return list(found.values())[-1]
-        if self.entry not in found:
-            raise NoeiraError(
-                f"there is no entry {self.entry!r} here; there are {', '.join(found)}"
-            )
-        return found[self.entry]
+            return self.job.entries()[-1].dump
+        return self.job.entry(self.entry).dump
 
     @cached_property
     def dumps(self) -> tuple[tuple[str, Dump], ...]:
@@ -111,8 +109,8 @@ def stages_of(
     check_type(kind)
     optimizer = optimizer if loss is not None else None
     check_options(batch, target, loss, optimizer)
-    job = make_job(kind, loss, optimizer, batch, input, init, dtype, ())
-    return Stages(job, target_of(target, isa, arch, chosen_table(choices, target)), entry)
+    job = make_job(kind, loss, optimizer, batch, input, init, dtype, None)
+    return Stages(job, target_of(target, isa, arch, TARGETS[target].table(choices)), entry)
 
 
 def target_of(
@@ -126,7 +124,7 @@ def target_of(
 
     Raises DeviceError for a kind that there is not, or one that does not go with the target.
     """
-    if target in ("cuda", "cuda-cpu"):
+    if TARGETS[target].language is CUDA:
         from noeira.codegen.cuda import CudaTarget
 
         if isa is not None:

@@ -163,8 +163,7 @@ def work_of(plan: Plan) -> Work:
     """What one call of an entry does."""
     costs = [node_cost(call.node) for call in plan.calls]
     moved = sum(cost.bytes_read + cost.bytes_written for cost in costs)
-    entry = plan.name.partition(".")[2]
-    return Work(entry, len(costs), sum(cost.flops for cost in costs), moved)
+    return Work(plan.graph.entry, len(costs), sum(cost.flops for cost in costs), moved)
 
 
 def memory_of(plan: Plan) -> tuple[tuple[str, int], ...]:

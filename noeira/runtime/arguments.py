@@ -54,10 +54,11 @@ def index_limit(declared: Input) -> int:
     return declared.limit or int(np.iinfo(numpy_dtype(declared.value.type.dtype)).max) + 1
 
 
-def as_array(name: str, given: Any, dtype: str) -> np.ndarray:
+def as_array(name: str, short: str, given: Any, dtype: str) -> np.ndarray:
     """NumPy's view of an array: NumPy's own, or anything that speaks DLPack.
 
-    dtype: the declared one. Raises DtypeError.
+    name: what messages call it; short: the variable in code to write instead; dtype: the declared
+    one. Raises DtypeError.
     """
     import numpy as np
 
@@ -70,7 +71,7 @@ def as_array(name: str, given: Any, dtype: str) -> np.ndarray:
             raise DtypeError(f"{name} does not give its memory away: {error}") from None
     kind = f"{name} is a {type(given).__name__}, not an array"
     if isinstance(given, (list, tuple, int, float)):
-        raise DtypeError(f"{kind}: write np.asarray({name}, np.{NAMES.get(dtype, dtype)})")
+        raise DtypeError(f"{kind}: write np.asarray({short}, np.{NAMES.get(dtype, dtype)})")
     raise DtypeError(kind)
 
 
@@ -80,9 +81,22 @@ def label(declared: Input) -> str:
     return "y" if name == TARGET else name
 
 
+def called(declared: Input, data: str) -> str:
+    """What messages call an argument: `y`, or of a named data set `evaluation y`."""
+    return f"{data} {label(declared)}" if data else label(declared)
+
+
+def tupled(given: Any) -> tuple[Any, ...]:
+    """Several arrays are given as a tuple, one as it is."""
+    return given if isinstance(given, tuple) else (given,)
+
+
 def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
-    """The inputs, of which several are given as a tuple, and the targets."""
-    return (*x, y) if isinstance(x, tuple) else (x, y)
+    """The inputs and the targets, in order."""
+    # The usual case first: this is a part of every call's time.
+    if not isinstance(x, tuple) and not isinstance(y, tuple):
+        return x, y
+    return (*tupled(x), *tupled(y))
 
 
 def check_count(declared: Sequence[Input], given: Sequence[Any]) -> None:
@@ -105,44 +119,46 @@ def checked_batch(declared: Sequence[Input], given: Sequence[Any], advice: str) 
     return [checked(d, array, advice) for d, array in zip(declared, given, strict=True)]
 
 
-def checked_samples(declared: Sequence[Input], given: Sequence[Any]) -> list[np.ndarray]:
+def checked_samples(
+    declared: Sequence[Input], given: Sequence[Any], data: str = ""
+) -> list[np.ndarray]:
     """The arrays of any number of samples, all of one length, checked and converted.
 
-    Raises ShapeError or DtypeError.
+    data: what messages call the data set, where there are several. Raises ShapeError or DtypeError.
     """
     check_count(declared, given)
-    arrays = [checked_rows(d, array) for d, array in zip(declared, given, strict=True)]
+    arrays = [checked_rows(d, array, data) for d, array in zip(declared, given, strict=True)]
     for d, array in zip(declared, arrays, strict=True):
         if len(array) != len(arrays[0]):
-            first = f"{label(declared[0])} has {len(arrays[0])}"
-            raise ShapeError(f"{label(d)} has {len(array)} rows, {first}")
+            first = f"{called(declared[0], data)} has {len(arrays[0])}"
+            raise ShapeError(f"{called(d, data)} has {len(array)} rows, {first}")
     return arrays
 
 
 def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
     """A C-contiguous array of the declared type, without a copy where possible."""
     name, type = label(declared), declared.value.type
-    array = converted(name, as_array(name, given, type.dtype), type.dtype)
+    array = converted(name, name, as_array(name, name, given, type.dtype), type.dtype)
     if array.shape != type.shape:
         if advice and array.shape[1:] == type.shape[1:] and array.ndim == len(type.shape):
             raise ShapeError(f"{name} has {array.shape[0]} rows; {advice}")
         raise ShapeError(
             f"{name} has shape {array.shape}, it must be {type.shape}{open_shape(declared, array)}"
         )
-    return contiguous(in_range(declared, array), type.dtype)
+    return contiguous(in_range(declared, array, name), type.dtype)
 
 
-def checked_rows(declared: Input, given: Any) -> np.ndarray:
-    """Like `checked`, for any number of rows (at least one)."""
-    name, type = label(declared), declared.value.type
-    array = converted(name, as_array(name, given, type.dtype), type.dtype)
+def checked_rows(declared: Input, given: Any, data: str = "") -> np.ndarray:
+    """Like `checked`, for any number of rows (at least one) of a data set."""
+    short, name, type = label(declared), called(declared, data), declared.value.type
+    array = converted(name, short, as_array(name, short, given, type.dtype), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
         wanted = ", ".join(["N", *map(str, type.shape[1:])]) if type.shape[1:] else "N,"
         advice = open_shape(declared, array)
         raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}){advice}")
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
-    return contiguous(in_range(declared, array), type.dtype)
+    return contiguous(in_range(declared, array, name), type.dtype)
 
 
 def open_shape(declared: Input, array: np.ndarray) -> str:
@@ -152,22 +168,25 @@ def open_shape(declared: Input, array: np.ndarray) -> str:
     return f"; if a sample has a shape, say so: compile(…, input={array.shape[1:]})"
 
 
-def converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array, if its dtype will do: any integers for an index, for floats the very dtype."""
+def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarray:
+    """The array, if its dtype will do: any integers for an index, for floats the very dtype.
+
+    name, short: as for `as_array`. Raises DtypeError.
+    """
     integers = dtype in ("i32", "i64")
     if (integers and array.dtype.kind in "iu") or dtype_name(array.dtype) == dtype:
         return array
     if integers:
         raise DtypeError(
-            f"{name} is {array.dtype.name}; it must be integers: write {name}.astype(np.int32)"
+            f"{name} is {array.dtype.name}; it must be integers: write {short}.astype(np.int32)"
         )
     long = NAMES.get(dtype, dtype)
     raise DtypeError(
-        f"{name} is {array.dtype.name}; this program takes {long}: write {name}.astype(np.{long})"
+        f"{name} is {array.dtype.name}; this program takes {long}: write {short}.astype(np.{long})"
     )
 
 
-def in_range(declared: Input, array: np.ndarray) -> np.ndarray:
+def in_range(declared: Input, array: np.ndarray, name: str) -> np.ndarray:
     """The array. Raises ShapeError that names the first row whose index is out of range."""
     import numpy as np
 
@@ -178,10 +197,39 @@ def in_range(declared: Input, array: np.ndarray) -> np.ndarray:
     if low < 0 or high >= limit:
         where = np.argwhere((array < 0) | (array >= limit))[0]
         value = int(array[tuple(where)])
-        row = ", ".join(map(str, where)) if len(where) > 1 else int(where[0])
-        name = label(declared)
-        raise ShapeError(f"{name}[{row}] is {value}; it must be from 0 to {limit - 1}")
+        raise ShapeError(f"{name}[{place(where)}] is {value}; it must be from 0 to {limit - 1}")
     return array
+
+
+def place(index: Sequence[Any]) -> str:
+    """An element's place in an array as it is written: `17, 3`."""
+    return ", ".join(str(int(i)) for i in index)
+
+
+def elements(name: str, given: Any, view: np.ndarray) -> np.ndarray:
+    """What is to be written into `view`, of its shape and dtype; nothing is rounded but Python's
+    own numbers. Raises ShapeError, or DtypeError for floats of a wider dtype and for a number
+    that there is not in this one.
+    """
+    import numpy as np
+
+    array, dtype = np.asarray(given), view.dtype
+    if array.shape != view.shape:
+        raise ShapeError(f"{name} has shape {view.shape}, not {array.shape}")
+    whole = array.dtype.kind in "biu"
+    if not whole and array.dtype.kind != "f":
+        raise DtypeError(f"{name} is {dtype}, it cannot be of dtype {array.dtype}")
+    if not whole and hasattr(given, "dtype") and not np.can_cast(array.dtype, dtype, "safe"):
+        advice = f"write value.astype(np.{dtype})"
+        raise DtypeError(f"{name} is {dtype}, not {array.dtype}, which would be rounded: {advice}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        written = array.astype(dtype)
+        changed = written.astype(array.dtype) != array if whole else np.isinf(written)
+    lost = np.argwhere(changed & np.isfinite(array))
+    if len(lost):
+        where, value = place(lost[0]), array[tuple(lost[0])]
+        raise DtypeError(f"{name}[{where}] cannot be {value}: {dtype} has no such number")
+    return written
 
 
 def contiguous(array: np.ndarray, dtype: str) -> np.ndarray:

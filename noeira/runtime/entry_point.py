@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira import config
 from noeira.codegen.interface import entry_symbol, io_names
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import STATE, Plan
-from noeira.ir.states import BAD
 from noeira.ir.types import TensorType
 from noeira.runtime.arguments import Exact
 from noeira.runtime.fork import is_forked
@@ -106,6 +104,10 @@ class EntryPoint:
         """The memory of an output, as the last call left it."""
         return self.arrays[f"output {name}"]
 
+    def outputs(self) -> Iterator[np.ndarray]:
+        """The memory of every output, in order."""
+        return map(self.arrays.__getitem__, self.own_outputs)
+
     def run(self, steps: int = 1) -> int:
         """Up to `steps` calls in turn, for about CALL_SECONDS at most; gives how many. A call that
         was not ok is the last.
@@ -163,28 +165,3 @@ def address(array: np.ndarray) -> int:
         return addressof(from_buffer(array))
     except (TypeError, ValueError):
         return array.ctypes.data
-
-
-class ReferenceEntry(EntryPoint):
-    """A graph run with NumPy."""
-
-    def run(self, steps: int = 1) -> int:
-        end = time.perf_counter() + CALL_SECONDS
-        for step in range(steps):
-            self.call()
-            if time.perf_counter() > end:
-                return step + 1
-            bad = self.arrays.get(f"{STATE} {BAD}")
-            if bad is not None and bad[()] >= 0:
-                return step + 1
-        return steps
-
-    def call(self) -> None:
-        """One call: the new values of states are written when all are known."""
-        from noeira.ir.interpret import interpret
-
-        values = interpret(self.graph, self.given())
-        for update in self.graph.updates:
-            self.arrays[f"state {update.state.name}"][...] = values[update.new.name]
-        for value in self.graph.outputs:
-            self.arrays[f"output {value.name}"][...] = values[value.name]

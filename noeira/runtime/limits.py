@@ -241,6 +241,7 @@ class Measurement:
 def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     """The built unit that measures this kind of vector unit."""
     from noeira.codegen.environment import template
+    from noeira.codegen.language import C
     from noeira.codegen.prelude import identifiers, prelude
     from noeira.codegen.source import Source
     from noeira.runtime.build.library import build_library, load
@@ -249,4 +250,4 @@ def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     given = {"isa": isa, "chains": CHAINS[isa.registers], "actions": ACTIONS}
     body = template("limits.c.j2").render(prelude="", **given)
     text = template("limits.c.j2").render(prelude=prelude(isa, identifiers(body)), **given)
-    return load(build_library(Source("c", "limits", text, ""), CBuilder(compiler), cache))
+    return load(build_library(Source(C, "limits", text, ""), CBuilder(compiler), cache))

@@ -4,51 +4,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.random import Distribution, fill
 from noeira.ir.states import LEARNING_RATE, LOSS, SHARED
-from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target
+from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target, tupled
+from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from noeira.ir.entry import DataPass, Entry
     from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.unit import Unit
 
 
-# Builds the entries of resident data sets: (training samples, evaluation samples) -> unit.
-BuildResident: TypeAlias = "Callable[[int, int], Unit]"
+# Builds the entries of resident data sets: (training samples, evaluation samples) -> unit, and how
+# each of the two is gone through.
+BuildResident: TypeAlias = "Callable[[int, int], tuple[Unit, DataPass, DataPass]]"
 
+# What makes a program have an entry.
+ADVICE = {
+    "step": "compile it with loss=… and optimizer=…",
+    "gradients": "compile it with loss=…",
+    "steps": "call load(x, y) first",
+    "evaluate": "call load(x, y, evaluation=(test_x, test_y)) first",
+}
 # So many are copied faster than a new array's address is found out.
 COPIED_BYTES = 32 * 1024
 
 
 class Parameters(Mapping[str, Any]):
     """The parameters by dotted path: `program.params["0.weight"]` is a NumPy view, written in
-    place.
+    place. Assigning one writes all its elements, and refuses an array that would be rounded.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in list(self):
-            raise KeyError(f"{name!r}; there are {', '.join(self)}")
-        return self.store.view("val", name)
+        return self.store.view("val", self.known(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
-        import numpy as np
+        self.store.assign("val", self.known(name), value)
 
-        view, given = self[name], np.asarray(value)
-        if given.shape != view.shape:
-            raise ShapeError(f"parameter {name} has shape {view.shape}, got {given.shape}")
-        view[...] = given
+    def known(self, name: str) -> str:
+        """The name itself. Raises KeyError that lists the parameters if it is none."""
+        if name not in list(self):
+            raise KeyError(f"{name!r}; there are {', '.join(self)}")
+        return name
 
     def __iter__(self) -> Iterator[str]:
         return (m.name for m in self.store.layout.members)
@@ -87,23 +96,30 @@ class Program:
         self.own_states: dict[str, np.ndarray] = {}
         self.units: list[Unit] = []
         self.entries: dict[str, EntryPoint] = {}
+        self.declared: dict[str, Entry] = {}
         self.resident: ResidentData | None = None
         self.params = Parameters(store)
         self.ready = self.closed = False
 
-    def add(self, unit: Unit) -> None:
-        """Take in the entries of a unit."""
-        self.units.append(unit)
-        self.entries.update(unit.entries)
-        for entry in unit.entries.values():
-            self.connect(entry)
+    def replace(self, old: Unit | None, new: Unit) -> None:
+        """Have the entries of a unit, in place of another's if there is one."""
+        self.units = [*(unit for unit in self.units if unit is not old), new]
+        self.entries = {name: e for unit in self.units for name, e in unit.entries.items()}
+        self.declared = {entry.name: entry for unit in self.units for entry in unit.declared}
 
     def prepare(self) -> Program:
         """Build the entries that need no data set, if that has not been done."""
         if not self.ready:
-            self.add(self.build_entries())
+            unit = self.build_entries()
+            self.connect_all(unit)
+            self.replace(None, unit)
             self.ready = True
         return self
+
+    def connect_all(self, unit: Unit) -> None:
+        """Give the entries of a unit the memory of their states."""
+        for entry in unit.entries.values():
+            self.connect(entry)
 
     def connect(self, entry: EntryPoint) -> None:
         """Give an entry the memory of its states."""
@@ -120,7 +136,7 @@ class Program:
                 array[...] = fill(first, self.seed, 0, type.shape, "f64")
             entry.bind_state(name, array, self.store if shared else None)
 
-    def entry(self, name: str, advice: str) -> EntryPoint:
+    def entry(self, name: str) -> EntryPoint:
         """An entry point by name. Raises NoeiraError that says what is missing."""
         found = self.entries.get(name)
         if found is not None:
@@ -128,58 +144,85 @@ class Program:
         if self.closed:
             raise NoeiraError(f"the program {self.name} is closed")
         if name not in self.prepare().entries:
+            advice = ADVICE.get(name, f"it has {', '.join(self.entries)}")
             raise NoeiraError(f"{self.name} has no {name}: {advice}")
         return self.entries[name]
+
+    def run(self, name: str, *given: Any) -> dict[str, Any]:
+        """Call an entry of the program once; gives its results by their names.
+
+        given: arrays of NumPy, or of anything that speaks DLPack: the inputs in order, then the
+        targets. `forward` takes any number of rows; others exactly a batch. Raises NoeiraError if
+        there is no such entry or it runs over loaded data, ShapeError or DtypeError.
+        """
+        entry, reads = self.entry(name), self.declared[name].reads
+        with self.store.lock:
+            if reads == "batch":
+                self.call(entry, given)
+                results = [array.copy() for array in entry.outputs()]
+            elif reads == "rows":
+                results = self.call_in_chunks(entry, given)
+            else:
+                raise NoeiraError(f"{name} takes no arrays: load(x, y) gives the data it runs over")
+        return {v.name: made for v, made in zip(entry.graph.outputs, results, strict=True)}
 
     def step(self, x: Any, y: Any) -> float:
         """One training step on a batch; gives the loss before the update.
 
-        x: (batch, …), several inputs as a tuple; y: the targets. A loss that is not finite leaves
-        parameters, moments and step counter as they were. Raises ShapeError or DtypeError.
+        x: (batch, …), several inputs as a tuple; y: the targets, several as a tuple. A loss that is
+        not finite leaves parameters, moments and step counter as they were. Raises ShapeError or
+        DtypeError.
         """
-        entry = self.entry("step", "compile it with loss=… and optimizer=…")
-        return self.loss_of(entry, inputs_and_target(x, y))
+        return self.loss_of("step", inputs_and_target(x, y))
 
     def gradients(self, x: Any, y: Any) -> float:
         """Loss and gradients of a batch, parameters unchanged; the gradients are then in
         `Param.grd`.
         """
-        entry = self.entry("gradients", "compile it with loss=…")
-        return self.loss_of(entry, inputs_and_target(x, y))
-
-    def loss_of(self, entry: EntryPoint, given: Sequence[Any]) -> float:
-        """Run an entry on a batch and its targets, checked; gives the loss."""
-        with self.store.lock:
-            if not entry.takes(given):
-                advice = (
-                    f"this program was compiled for batch={self.batch}: compile(…, batch=N) for "
-                    f"others; forward and evaluate take any number"
-                )
-                given = checked_batch(list(entry.inputs.values()), given, advice)
-            entry.bind_inputs(given)
-            entry.run()
-            return float(entry.output(LOSS))
+        return self.loss_of("gradients", inputs_and_target(x, y))
 
     def forward(self, x: Any) -> Any:
-        """The network's output, in evaluation mode, for any number of rows.
+        """The network's output, in evaluation mode, for any number of rows; of several outputs a
+        tuple.
 
-        Whole chunks of `batch` rows are read and written in place, the last one is padded.
-        Raises ShapeError or DtypeError.
+        x: (N, …), several inputs as a tuple. Raises ShapeError or DtypeError.
         """
-        entry = self.entry("forward", "compile it first")
-        given = x if isinstance(x, tuple) else (x,)
+        entry = self.entry("forward")
         with self.store.lock:
-            if entry.output_bytes <= COPIED_BYTES and entry.takes(given):
-                entry.bind_inputs(given)
-                entry.run()
-                results = [entry.arrays[root].copy() for root in entry.own_outputs]
-            else:
-                arrays = checked_samples(list(entry.inputs.values()), given)
-                try:
-                    results = self.in_chunks(entry, arrays, len(arrays[0]))
-                finally:
-                    entry.bind_own_outputs()
+            results = self.call_in_chunks(entry, tupled(x))
         return results[0] if len(results) == 1 else tuple(results)
+
+    def loss_of(self, name: str, given: Sequence[Any]) -> float:
+        """Call an entry on a batch and its targets; gives the loss."""
+        entry = self.entry(name)
+        with self.store.lock:
+            self.call(entry, given)
+            return float(entry.output(LOSS))
+
+    def call(self, entry: EntryPoint, given: Sequence[Any]) -> None:
+        """Call an entry on one batch, checked."""
+        if not entry.takes(given):
+            advice = (
+                f"this program was compiled for batch={self.batch}: compile(…, batch=N) for "
+                f"others; forward and evaluate take any number"
+            )
+            given = checked_batch(list(entry.inputs.values()), given, advice)
+        entry.bind_inputs(given)
+        entry.run()
+
+    def call_in_chunks(self, entry: EntryPoint, given: Sequence[Any]) -> list[np.ndarray]:
+        """Call an entry on any number of rows, checked: whole chunks of `batch` rows are read and
+        written in place, the last one is padded.
+        """
+        if entry.output_bytes <= COPIED_BYTES and entry.takes(given):
+            entry.bind_inputs(given)
+            entry.run()
+            return [array.copy() for array in entry.outputs()]
+        arrays = checked_samples(list(entry.inputs.values()), given)
+        try:
+            return self.in_chunks(entry, arrays, len(arrays[0]))
+        finally:
+            entry.bind_own_outputs()
 
     def in_chunks(
         self, entry: EntryPoint, arrays: Sequence[np.ndarray], rows: int
@@ -217,11 +260,12 @@ class Program:
             raise NoeiraError(
                 f"{self.name} cannot be trained: compile it with loss=… and optimizer=…"
             )
-        if self.resident is not None:
-            self.units.remove(self.resident.unit)
-            for name in self.resident.unit.entries:
-                self.entries.pop(name, None)
-        self.resident = ResidentData(self, x, y, evaluation, shuffle)
+        # All that may fail comes before the first change: the data set that was there stays then.
+        data = ResidentData(self, x, y, evaluation, shuffle)
+        with PutOff(), self.store.lock:
+            before, self.resident = self.resident, data
+            self.replace(before.unit if before else None, data.unit)
+            data.begin()
 
     def steps(self, n: int = 1) -> float:
         """`n` training steps on the loaded data, the next batches in order; gives the mean loss of
@@ -260,7 +304,7 @@ class Program:
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""
         if LEARNING_RATE not in self.own_states:
-            self.entry("step", "compile it with loss=… and optimizer=…")
+            self.entry("step")
         return self.own_states[LEARNING_RATE]
 
     @property
@@ -276,11 +320,12 @@ class Program:
     def close(self) -> None:
         """Let go of the program's memory; the parameters stay with the module instance."""
         self.closed = True
-        self.entries, self.resident, self.own_states, self.units = {}, None, {}, []
+        self.entries, self.declared, self.own_states, self.units = {}, {}, {}, []
+        self.resident = None
         self.store.settle()
         self.build_entries = self.build_resident = self.gone
 
-    def gone(self, *sizes: int) -> Unit:
+    def gone(self, *sizes: int) -> NoReturn:
         """What building gives after `close`."""
         raise NoeiraError(f"the program {self.name} is closed")
 

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DataError, ShapeError
-from noeira.ir.plan import INPUT, OUTPUT
+from noeira.ir.plan import OUTPUT
 from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, total
 from noeira.runtime.arguments import checked_samples, inputs_and_target
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from noeira.ir.entry import DataPass
+    from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.program import Program
+
+# Entries over resident data read the data of each input, then the order.
+ORDER_INPUT = -1
 
 
 class ResidentData:
@@ -38,18 +43,21 @@ class ResidentData:
             raise ShapeError(f"{self.samples} samples are fewer than one batch of {program.batch}")
         test = self.check_evaluation(evaluation)
         self.test_samples = len(test[0]) if test else 0
-        self.unit = program.build_resident(self.samples, self.test_samples)
-        program.add(self.unit)
+        built = program.build_resident(self.samples, self.test_samples)
+        self.unit, self.training, self.evaluation = built
+        program.connect_all(self.unit)
         self.cursor, self.bad = program.own_states[CURSOR], program.own_states[BAD]
         self.total = program.own_states[total(LOSS)]
-        # What an earlier data set left behind does not count for this one.
-        self.cursor[...], self.bad[...] = 0, -1
         self.ordered_epoch: int | None = None
         self.bind(train, test)
 
-    def check(self, x: Any, y: Any) -> list[np.ndarray]:
+    def begin(self) -> None:
+        """Stand at the first sample: what an earlier data set left behind does not count here."""
+        self.cursor[...], self.bad[...] = 0, -1
+
+    def check(self, x: Any, y: Any, data: str = "") -> list[np.ndarray]:
         """Inputs and targets, of one length. Raises ShapeError or DtypeError."""
-        return checked_samples(self.program.inputs, inputs_and_target(x, y))
+        return checked_samples(self.program.inputs, inputs_and_target(x, y), data)
 
     def check_evaluation(self, evaluation: Any) -> list[np.ndarray]:
         """The evaluation data, if there are any. Raises DataError, ShapeError or DtypeError."""
@@ -57,7 +65,7 @@ class ResidentData:
             return []
         if not isinstance(evaluation, (tuple, list)) or len(evaluation) != 2:
             raise DataError("evaluation must be a pair (x, y)")
-        return self.check(*evaluation)
+        return self.check(evaluation[0], evaluation[1], "evaluation")
 
     def renew(self, x: Any, y: Any, evaluation: tuple[Any, Any] | None) -> None:
         """Look at the same data sets again, whose elements may have changed, and go on where the
@@ -69,45 +77,39 @@ class ResidentData:
         """Give the data to the entries."""
         import numpy as np
 
-        for name, entry in self.unit.entries.items():
-            if name == ORDER:
-                continue
-            arrays = test if name.startswith("evaluate") else train
-            roots = [f"{INPUT} {name}" for name in entry.inputs if name.startswith("data.")]
-            for root, array in zip(roots, arrays, strict=True):
-                self.give(name, root, array)
-            if name.startswith("evaluate"):
-                order = np.arange(self.test_samples, dtype=np.int32)
-                self.give(name, f"{INPUT} {ORDER}", order)
+        for data_pass, arrays in ((self.training, train), (self.evaluation, test)):
+            for index, array in enumerate(arrays):
+                self.give(data_pass, index, array)
+        if test:
+            self.give(self.evaluation, ORDER_INPUT, np.arange(self.test_samples, dtype=np.int32))
 
-    def give(self, name: str, root: str, array: np.ndarray) -> None:
-        """Give an array to an entry; the entry of the last, smaller batch shares what the one of
-        whole batches was given before.
+    def points(self, data_pass: DataPass) -> list[EntryPoint]:
+        """The entry points that go through a data set."""
+        return [self.unit.entries[entry.name] for entry in data_pass.entries]
+
+    def give(self, data_pass: DataPass, index: int, array: np.ndarray) -> None:
+        """Let an array be the input of this number of all entries that go through a data set; all
+        but the first share what that one was given.
         """
-        entries = self.unit.entries
-        whole = entries.get(name.removesuffix(".last"))
-        if whole is None or whole is entries[name]:
-            entries[name].bind(root, array)
-        else:
-            entries[name].take_over(root, whole, root)
+        first, *others = self.points(data_pass)
+        root = first.input_roots[index]
+        first.bind(root, array)
+        for other in others:
+            other.take_over(root, first, root)
 
     def draw_order(self, epoch: int) -> None:
         """Give the order of an epoch to the training entries: it is drawn where they read it."""
         import numpy as np
 
-        entries, root = self.unit.entries, f"{INPUT} {ORDER}"
         if self.shuffle:
-            order = entries[ORDER]
+            order = self.unit.entries[ORDER]
             order.bind_inputs([np.array(self.program.seed), np.array(epoch)])
             order.run()
-            for name in ("fit", "fit.last"):
-                if name in entries:
-                    entries[name].take_over(root, order, f"{OUTPUT} {ORDER}")
+            for point in self.points(self.training):
+                root = point.input_roots[ORDER_INPUT]
+                point.take_over(root, order, f"{OUTPUT} {ORDER}")
         elif self.ordered_epoch is None:
-            numbers = np.arange(self.samples, dtype=np.int32)
-            for name in ("fit", "fit.last"):
-                if name in entries:
-                    self.give(name, root, numbers)
+            self.give(self.training, ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
         self.ordered_epoch = epoch
 
     def state(self, name: str) -> Any:
@@ -122,12 +124,12 @@ class ResidentData:
     @property
     def done(self) -> int:
         """Steps of the present epoch that are done."""
-        return int(self.cursor) % self.samples // self.program.batch
+        return self.training.done(int(self.cursor) % self.samples)
 
     @property
     def batches(self) -> int:
         """Steps in an epoch."""
-        return -(-self.samples // self.program.batch)
+        return self.training.calls
 
     def steps(self, n: int, between: Callable[[int], bool] | None = None) -> float:
         """`n` steps; gives the mean loss of the samples seen.
@@ -147,23 +149,18 @@ class ResidentData:
 
     def native_call(self, most: int) -> int:
         """One call of a training entry; gives the number of steps done."""
-        epoch, taken = divmod(int(self.cursor), self.samples)
-        if epoch != self.ordered_epoch:
-            self.draw_order(epoch)
-        full = self.samples // self.program.batch - taken // self.program.batch
-        if full > 0:
-            entry = self.unit.entries["fit"]
-            count = min(most, full)
-        else:
-            entry, count = self.unit.entries["fit.last"], 1
-        did = entry.run(count)
+        if self.epoch != self.ordered_epoch:
+            self.draw_order(self.epoch)
+        entry, left = self.training.following(self.done)
+        point = self.unit.entries[entry.name]
+        did = point.run(min(most, left))
         if int(self.bad) >= 0:
             # The bad step changed nothing, so its batch comes next: the caller may change
             # something and go on.
             self.bad[...] = -1
-            from noeira.runtime.diagnose import not_finite
+            from noeira.runtime.not_finite import not_finite
 
-            raise not_finite(self.program, entry)
+            raise not_finite(self.program, point)
         return did
 
     def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:
@@ -173,7 +170,7 @@ class ResidentData:
         """
         if not self.test_samples:
             raise DataError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
-        names = [total(v.name) for v in self.unit.entries["evaluate"].graph.outputs]
+        names = [total(v.name) for v in self.points(self.evaluation)[0].graph.outputs]
         with self.program.store.lock:
             cursor = int(self.cursor)
             try:
@@ -191,11 +188,9 @@ class ResidentData:
 
     def stopped_evaluating(self, between: Callable[[int], bool] | None) -> bool:
         """Run the evaluation over all its data; True if `between` ended it early."""
-        full, rest = divmod(self.test_samples, min(self.program.batch, self.test_samples))
-        calls = [("evaluate", full), *([("evaluate.last", 1)] if rest else [])]
-        for name, steps in calls:
-            while steps:
-                steps -= self.unit.entries[name].run(steps)
+        for entry, calls in self.evaluation.turns:
+            while calls:
+                calls -= self.unit.entries[entry.name].run(calls)
                 if between is not None and between(0):
                     return True
         return False

@@ -10,6 +10,7 @@ from noeira.errors import ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
 from noeira.ir.types import ALIGNMENT, Layout, TensorType
+from noeira.runtime.arguments import elements
 from noeira.runtime.device.mirror import Mirror
 from noeira.runtime.fork import Lock
 
@@ -109,6 +110,13 @@ class Store:
         """Free the memory of devices that no entry of a program uses any more."""
         with self.lock:
             self.mirrors = {name: m for name, m in self.mirrors.items() if m.settle()}
+
+    def assign(self, kind: str, name: str, value: Any) -> None:
+        """Write all elements of what `view` gives. Raises ShapeError, or DtypeError for an array
+        whose numbers would be rounded.
+        """
+        view = self.view(kind, name)
+        view[...] = elements(name, value, view)
 
     def view(self, kind: str, name: str) -> np.ndarray:
         """A parameter's `val`, `grd`, `m` or `v`; or, of kind `state`, the state of that name."""

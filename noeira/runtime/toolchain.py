@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
-from noeira.runtime.build.disk import log
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint
-from noeira.runtime.unit import Unit, built_unit
+from noeira.runtime.unit import Unit
 
 if TYPE_CHECKING:
     from noeira.codegen.c import CTarget
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from noeira.runtime.c.builder import CBuilder
     from noeira.runtime.c.compiler import Compiler
 
-NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
-
 
 class Toolchain(ABC):
     """What turns plans into programs for one target.
 
-    cache: where units are kept; choices: a table of tuned choices.
+    name: of the target; cache: where units are kept; choices: a table of tuned choices.
     """
 
+    name: str
     cache: Cache
     choices: Choices
 
@@ -56,12 +55,13 @@ class Toolchain(ABC):
         """The entry point of a plan, the one of this index in a library."""
 
     def unit(
-        self, names: Sequence[str], request: str, library: Library, plans: Sequence[Plan]
+        self, declared: Sequence[Entry], request: str, library: Library, plans: Sequence[Plan]
     ) -> Unit:
         """The entry points of a library that a request led to."""
-        pairs = enumerate(zip(names, plans, strict=True))
-        entries = {name: self.entry(plan, library, index) for index, (name, plan) in pairs}
-        return built_unit(entries, request, library, plans)
+        pairs = enumerate(zip(declared, plans, strict=True))
+        entries = {one.name: self.entry(plan, library, index) for index, (one, plan) in pairs}
+        folder = str(library.entry_folder)
+        return Unit(tuple(declared), entries, library.text, folder, library, tuple(plans), request)
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
         """The key of what decides a unit: graphs with the passes to run on them, target, table of
@@ -105,6 +105,7 @@ class CToolchain(Toolchain):
     unit if it is not the compiler's own.
     """
 
+    name = "cpu"
     compiler: Compiler
     cache: Cache
     choices: Choices = NO_CHOICES
@@ -137,39 +138,11 @@ class CToolchain(Toolchain):
         return CompiledEntry(plan, load(library))
 
 
-def choose_toolchain(target: str, choices: Choices = NO_CHOICES) -> Toolchain | None:
-    """The toolchain of a target with a table of choices; None for `reference`, and for `cpu`
-    without a C compiler (said once).
-
-    Raises DeviceError or CompilerError for `cuda` and `cuda-cpu` if something is missing.
-    """
-    if target == "reference":
-        return None
-    if target in ("cuda", "cuda-cpu"):
-        from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain, cuda_toolchain
-
-        return cuda_toolchain() if target == "cuda" else cuda_cpu_toolchain()
-    return c_toolchain(choices)
-
-
 def c_toolchain(choices: Choices = NO_CHOICES) -> CToolchain | None:
-    """The toolchain of target `cpu`; None without a C compiler (said once)."""
+    """The toolchain of target `cpu`; None without a C compiler."""
     from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.c.compiler import ADVICE, find_compiler
+    from noeira.runtime.c.compiler import find_compiler
 
     cache = open_cache()
     compiler = find_compiler(cache)
-    if compiler is None:
-        warn_once(NO_COMPILER + ADVICE)
-        return None
-    return CToolchain(compiler, cache, choices)
-
-
-_warned: set[str] = set()
-
-
-def warn_once(message: str) -> None:
-    """Log a warning, the first time only."""
-    if message not in _warned:
-        _warned.add(message)
-        log("warning", "%s", message)
+    return None if compiler is None else CToolchain(compiler, cache, choices)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noeira.ir.graph import ComputeGraph
+from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
-from noeira.runtime.entry_point import EntryPoint, ReferenceEntry
+from noeira.runtime.entry_point import EntryPoint
 
 if TYPE_CHECKING:
     from noeira.runtime.build.library import Library
@@ -18,10 +17,11 @@ if TYPE_CHECKING:
 class Unit:
     """What was built: entry points by name, their source and its folder ("" for the reference).
 
-    library, plans: what a later unit of the program takes kernels from; request: the key of what
-    decided this one.
+    declared: what each of them is. library, plans: what a later unit of the program takes kernels
+    from; request: the key of what decided this one.
     """
 
+    declared: tuple[Entry, ...]
     entries: dict[str, EntryPoint]
     source: str = ""
     folder: str = ""
@@ -30,17 +30,4 @@ class Unit:
     request: str = ""
 
 
-NOTHING = Unit({})
-
-
-def built_unit(
-    entries: dict[str, EntryPoint], request: str, library: Library, plans: Sequence[Plan]
-) -> Unit:
-    """The unit of a library that a request led to."""
-    folder = str(library.entry_folder)
-    return Unit(entries, library.text, folder, library, tuple(plans), request)
-
-
-def reference_unit(names: Sequence[str], graphs: Sequence[ComputeGraph]) -> Unit:
-    """Entry points that run graphs with NumPy."""
-    return Unit({n: ReferenceEntry(g) for n, g in zip(names, graphs, strict=True)})
+NOTHING = Unit((), {})

@@ -100,30 +100,34 @@ class Trainer:
         self, train: tuple[Any, Any], test: tuple[Any, Any] | None, shuffle: bool
     ) -> Program:
         """The program with these data in it, compiled at the first call."""
-        if self.made is None:
-            from noeira.compiler import program_of
-
-            self.made = program_of(
-                self.given,
-                self.loss,
-                self.optimizer,
-                self.batch,
-                input_shapes(train[0]),
-                self.init,
-                self.seed,
-                self.dtype,
-                self.target,
-                self.metrics,
-                self.choices,
-            )
         given = (*train, *(test or ()), shuffle)
+        program = self.made or self.compiled(input_shapes(train[0]))
         if list(map(id, given)) == list(map(id, self.loaded)):
-            self.made.loaded().renew(*train, test)
+            program.loaded().renew(*train, test)
         else:
-            self.made.load(*train, evaluation=test, shuffle=shuffle)
-            # Kept alive, so that no other array can get the identity of one of these.
-            self.loaded = given
-        return self.made
+            program.load(*train, evaluation=test, shuffle=shuffle)
+            # Kept alive, so that no other array can get the identity of one of these. The program
+            # is kept only now: data that it refuses may not decide its shapes.
+            self.made, self.loaded = program, given
+        return program
+
+    def compiled(self, input: Any) -> Program:
+        """A program for samples of these shapes, with nothing built yet."""
+        from noeira.compiler import program_of
+
+        return program_of(
+            self.given,
+            self.loss,
+            self.optimizer,
+            self.batch,
+            input,
+            self.init,
+            self.seed,
+            self.dtype,
+            self.target,
+            self.metrics,
+            self.choices,
+        )
 
     def one_epoch(
         self, program: Program, interrupts: Interrupts, reporter: Reporter, tested: bool

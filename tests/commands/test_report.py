@@ -127,15 +127,15 @@ def test_a_program_is_explained_under_the_names_of_its_source():
         for launch in found.launches if program.source else ():
             assert re.search(rf"\b{launch.kernel}(_\w+)?\(", program.source)
     assert noeira.explain(program).name == "tinyfused.step"
-    with pytest.raises(NoeiraError, match="has no entry 'fit'; it has forward, gradients, step"):
-        noeira.explain(program, entry="fit")
+    with pytest.raises(NoeiraError, match="has no entry 'steps'; it has forward, gradients, step"):
+        noeira.explain(program, entry="steps")
 
 
 def test_entries_over_loaded_data_are_explained_under_the_names_of_their_source():
     program = noeira.compile(TinyFused, CrossEntropy, Adam(), batch=5)
     program.load(np.zeros((10, 4), np.float32), np.zeros(10, np.int32))
     program.steps(1)
-    found, source = noeira.explain(program, entry="fit"), program.units[-1].source
+    found, source = noeira.explain(program, entry="steps"), program.units[-1].source
     for launch in found.launches if source else ():
         assert re.search(rf"\b{launch.kernel}(_\w+)?\(", source)
 
@@ -214,9 +214,10 @@ def test_the_options_are_those_of_compile():
         noeira.explain(int)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="batch must be"):
         noeira.summary(Tiny, 0)
-    with pytest.raises(
-        NoeiraError, match="no entry 'fit' here; there are forward, gradients, step"
-    ):
+    assert noeira.explain(Tiny, entry="steps").name == "tiny.steps"
+    assert noeira.explain(Tiny, entry="evaluate").name == "tiny.evaluate"
+    names = "forward, gradients, step, steps, evaluate"
+    with pytest.raises(NoeiraError, match=f"no entry 'fit' here; there are {names}"):
         noeira.explain(Tiny, entry="fit")
 
 

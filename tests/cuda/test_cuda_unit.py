@@ -13,6 +13,7 @@ import pytest
 from compiler_texts import BROKEN, LARGE, TEXT, kernel
 
 from noeira.codegen.arch import arch
+from noeira.codegen.language import CUDA
 from noeira.codegen.launches import StageLaunch
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
@@ -34,7 +35,7 @@ SM_90 = arch("sm_90")
 
 def unit(factor: str = "3.0f") -> Source:
     """A unit with a number that can be told apart in its PTX."""
-    return Source("cuda", "mlp", TEXT.replace("3.0f", factor), "plan")
+    return Source(CUDA, "mlp", TEXT.replace("3.0f", factor), "plan")
 
 
 def test_a_unit_is_built_once_and_kept_with_its_text(nvrtc: CudaCompiler, cache: Cache):
@@ -74,7 +75,7 @@ def test_what_decides_a_unit_is_in_its_key(nvrtc: CudaCompiler):
 
 def test_a_unit_that_does_not_compile(nvrtc: CudaCompiler, cache: Cache):
     with pytest.raises(CompilerError) as caught:
-        build_library(Source("cuda", "mlp", BROKEN, "plan"), CudaBuilder(nvrtc, SM_90), cache)
+        build_library(Source(CUDA, "mlp", BROKEN, "plan"), CudaBuilder(nvrtc, SM_90), cache)
     first, second, *_ = str(caught.value).splitlines()
     assert first == "the CUDA compiler failed on the unit of mlp."
     assert second == 'unit.cu(5): error: identifier "factor" is undefined'
@@ -137,7 +138,7 @@ def test_an_edited_kernel_that_no_longer_compiles(
 
 def test_a_unit_whose_kernel_takes_too_much(nvrtc: CudaCompiler, cache: Cache):
     with pytest.raises(CompilerError, match=r"kernel k: its __shared__ arrays take 80,000 bytes"):
-        build_library(Source("cuda", "mlp", LARGE, "plan"), CudaBuilder(nvrtc, SM_90), cache)
+        build_library(Source(CUDA, "mlp", LARGE, "plan"), CudaBuilder(nvrtc, SM_90), cache)
 
 
 def test_threads_compile_at_the_same_time(nvrtc: CudaCompiler, tmp_path: Path):
@@ -203,6 +204,7 @@ import sys, time
 began = time.perf_counter()
 from pathlib import Path
 from noeira.codegen.arch import arch
+from noeira.codegen.language import CUDA
 from noeira.codegen.source import Source
 from noeira.runtime.build.library import build_library
 from noeira.runtime.build.cache import Cache
@@ -210,7 +212,7 @@ from noeira.runtime.cuda.compiler import require_cuda_compiler
 from noeira.runtime.cuda.builder import CudaBuilder
 cache = Cache(sys.argv[1])
 builder = CudaBuilder(require_cuda_compiler(cache), arch("sm_90"))
-library = build_library(Source("cuda", "cold", sys.stdin.read(), "plan"), builder, cache)
+library = build_library(Source(CUDA, "cold", sys.stdin.read(), "plan"), builder, cache)
 assert library.built
 print(time.perf_counter() - began)
 """

@@ -18,6 +18,7 @@ from sweep import Case, assert_agrees, empty, every_op, retyped, sample_case
 import noeira
 from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.kernels import function_names
+from noeira.codegen.language import CUDA
 from noeira.codegen.source import Source
 from noeira.datasets import MNIST
 from noeira.errors import CompilerError, DeviceError, DeviceMemoryError
@@ -64,7 +65,7 @@ class OnDevice:
     @cached_property
     def module(self) -> Any:
         """The unit, built and loaded."""
-        source = Source("cuda", "sweep", self.kernels.text, "")
+        source = Source(CUDA, "sweep", self.kernels.text, "")
         library = build_library(source, self.gpu.builder, open_cache())
         return self.device.load(self.gpu.path(library), self.gpu.arch.name)
 

@@ -299,7 +299,7 @@ DAMAGED = [
     SMALL,
     *(
         str(STAGES[name])
-        for name in ("residual step vjp", "fused step schedule", "parallel fit resident")
+        for name in ("residual step vjp", "fused step schedule", "parallel steps resident")
     ),
 ]
 
@@ -335,12 +335,12 @@ def test_a_damaged_plan_is_read_or_refused_with_a_line(data: st.DataObject):
 
 PLANS = [
     str(make_plan(FINAL[name].graph, choose, "c avx512"))
-    for name in ("mlp step", "fused fit", "no parameters forward")
+    for name in ("mlp step", "fused steps", "no parameters forward")
 ]
 BAD_PLAN_LINES = [
     ("// noeira-plan 1", "// noeira-ir 1", "line 1: expected // noeira-plan 1"),
     ("plan @", "plann @", "expected nothing after the graph's }"),
-    ("plan @fused.fit", "plan @fused.last", "expected the plan of @fused.fit"),
+    ("plan @fused.steps", "plan @fused.last", "expected the plan of @fused.steps"),
     ("for c avx512 {", "{", "expected 'for', got '{'"),
     ("  arena ", "  arenas ", "expected arena SIZE"),
     ("place %x: arena", "place %y: arena", "the graph has no value %y"),
@@ -391,7 +391,7 @@ def test_a_plan_has_a_call_for_every_launching_node_and_places_for_their_operand
 def test_every_stage_of_a_small_network(golden: Callable[..., None]):
     net = Sequential[LinearReLU[4, 8], Linear[8, 3]]
     job = Job(net, 2, CrossEntropy, Adam(weight_decay=0.5))
-    for dump in stages(job.fit(6)[0]):
+    for dump in stages(job.training(6).entries[0].dump):
         golden(str(dump), dump.done[-1].partition("{")[0])
     golden(str(make_plan(compiled(job.step()), choose, "c avx512")), "plan")
 

@@ -76,9 +76,9 @@ def changed(before: ComputeGraph, after: ComputeGraph) -> str:
     )
 
 
-@pytest.mark.parametrize("entry", ["gradients", "fit"])
+@pytest.mark.parametrize("entry", ["gradients", "steps"])
 def test_what_each_pass_changes(entry: str, golden: Callable[..., None]):
-    first = SMALL.gradients() if entry == "gradients" else SMALL.fit(6)[0]
+    first = SMALL.gradients() if entry == "gradients" else SMALL.training(6).entries[0].dump
     found = stages(first)
     for before, after in pairwise(found):
         name = after.done[-1].partition("{")[0]
@@ -89,9 +89,9 @@ def test_what_each_pass_changes(entry: str, golden: Callable[..., None]):
 SHOWN = {
     ("gradients", "vjp"),
     ("gradients", "keep_gradients"),
-    ("fit", "update"),
-    ("fit", "resident"),
-    ("fit", "fuse"),
+    ("steps", "update"),
+    ("steps", "resident"),
+    ("steps", "fuse"),
 }
 
 

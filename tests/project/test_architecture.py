@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "runtime": {"ir", "codegen"},
     "nn": {"ir", "runtime.store"},
     "datasets": set(),
-    "job": {"ir", "passes", "nn"},
+    "job": {"ir", "passes", "nn", "runtime.targets"},
     "dump": {"ir", "passes", "codegen"},
     "compiler": {"ir", "passes", "planning", "codegen", "runtime", "nn", "job", "dump"},
     "training": {"ir", "nn", "runtime", "job", "compiler"},

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import noeira
+from noeira.codegen.language import C
 from noeira.codegen.source import Source
 from noeira.codegen.target import ISAS
 from noeira.commands import doctor
@@ -195,7 +196,7 @@ def test_what_was_tried_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @has_compiler
 def test_an_unwritable_cache(monkeypatch: pytest.MonkeyPatch):
     cache = Cache("/proc/noeira")
-    library = build_library(Source("c", "exp", TEXT, ""), CBuilder(require_compiler(cache)), cache)
+    library = build_library(Source(C, "exp", TEXT, ""), CBuilder(require_compiler(cache)), cache)
     assert library.built
 
 
@@ -208,9 +209,7 @@ def test_ziglang_serves_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert compiler.command == (sys.executable, "-m", "ziglang", "cc")
     assert compiler.has_threads
     cache = Cache(tmp_path / "cache")
-    function = load(
-        build_library(Source("c", "exp", TEXT, ""), CBuilder(compiler), cache)
-    ).noeira_exp
+    function = load(build_library(Source(C, "exp", TEXT, ""), CBuilder(compiler), cache)).noeira_exp
     function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
     assert function(0.0) == 2.0
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from noeira.codegen.language import CUDA, C
 from noeira.codegen.source import Source
 from noeira.commands import cache as cache_command
 from noeira.errors import CompilerError, NoeiraError
@@ -39,7 +40,7 @@ def compiler() -> Compiler:
 
 def unit(answer: int, name: str = "mlp") -> Source:
     text = f"int noeira_answer(void);\nint noeira_answer(void) {{ return {answer}; }}\n"
-    return Source("c", name, text, f"plan of {name}\n")
+    return Source(C, name, text, f"plan of {name}\n")
 
 
 def damage_by_truncation(folder: Path) -> None:
@@ -311,6 +312,7 @@ def test_cache_command(
 BUILDER = """
 import sys
 from pathlib import Path
+from noeira.codegen.language import CUDA, C
 from noeira.codegen.source import Source
 from noeira.runtime.build.library import build_library, load
 from noeira.runtime.c.builder import CBuilder
@@ -322,7 +324,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for number in range(int(sys.argv[2])):
     text = f"int noeira_answer(void);\\nint noeira_answer(void) {{ return {number}; }}\\n"
-    library = build_library(Source("c", "mlp", text, "plan"), CBuilder(compiler), cache)
+    library = build_library(Source(C, "mlp", text, "plan"), CBuilder(compiler), cache)
     assert load(library).noeira_answer() == number
     print("built" if library.built else "found", flush=True)
 """
@@ -406,7 +408,7 @@ def test_every_part_of_a_unit_is_in_its_key(compiler: Compiler):
     others = [
         (replace(source, text=source.text + "\n"), compiler),
         (replace(source, plans="other"), compiler),
-        (replace(source, target="cuda"), compiler),
+        (replace(source, language=CUDA), compiler),
         (source, replace(compiler, identity="other")),
         (source, replace(compiler, flags=(*compiler.flags, "-g"))),
         (source, replace(compiler, isa=isa)),
@@ -436,7 +438,7 @@ def test_a_library_removed_before_it_is_loaded(compiler: Compiler, cache: Cache)
 def test_a_failing_compiler(compiler: Compiler, cache: Cache):
     lines = "".join(f"int noeira_{i} = unknown_{i};\n" for i in range(90))
     with pytest.raises(CompilerError) as caught:
-        build_library(Source("c", "mlp", lines, ""), CBuilder(compiler), cache)
+        build_library(Source(C, "mlp", lines, ""), CBuilder(compiler), cache)
     message = str(caught.value)
     assert message.startswith("the C compiler failed on the unit of mlp.\n")
     assert "unknown_0" in message

@@ -243,13 +243,25 @@ def test_a_read_only_cache_is_no_obstacle(own_cache: Path) -> None:
 
 def test_jobs_name_their_entries() -> None:
     job = Job(Net, 4, CrossEntropy, Adam())
-    assert [d.graph.name for d in job.fit(10)] == ["sequential.fit", "sequential.fit.last"]
-    assert [d.graph.name for d in job.fit(8)] == ["sequential.fit"]
-    assert [d.graph.name for d in job.evaluate(3)] == ["sequential.evaluate"]
-    assert [d.graph.name for d in job.entries()] == [
-        "sequential.forward",
-        "sequential.gradients",
-        "sequential.step",
+    names = ["forward", "gradients", "step"]
+    assert [entry.name for entry in job.entries()] == names
+    assert [entry.name for entry in job.entries_with_data()] == [*names, "steps", "evaluate"]
+    assert job.entry("steps").dump.graph.name == "sequential.steps"
+    assert [entry.name for entry in job.training(10).entries] == ["steps", "steps.last"]
+    assert [entry.name for entry in job.training(8).entries] == ["steps"]
+    assert [entry.name for entry in job.evaluation(3).entries] == ["evaluate"]
+    assert not job.evaluation(0).entries
+
+
+def test_a_data_set_is_gone_through_in_turns() -> None:
+    training = Job(Net, 4, CrossEntropy, Adam()).training(10)
+    assert training.calls == 3
+    assert [training.done(taken) for taken in (0, 4, 8, 10)] == [0, 1, 2, 3]
+    following = [training.following(done) for done in range(3)]
+    assert [(entry.name, left) for entry, left in following] == [
+        ("steps", 2),
+        ("steps", 1),
+        ("steps.last", 1),
     ]
 
 

@@ -30,6 +30,8 @@ from noeira.runtime.program import Program
 from noeira.runtime.store import Store, aligned_zeros
 
 Compile = Callable[..., Program]
+# What a fake device stands in for.
+REFERENCE = "noeira.runtime.reference.ReferenceToolchain.unit"
 
 
 class Net(Sequential[LinearReLU[6, 40], Linear[40, 30]]):
@@ -59,13 +61,13 @@ def on_device(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> Compile:
     def compiled(net: Any = Net, batch: int = 4, **options: Any) -> Program:
         options = {"loss": CrossEntropy, "optimizer": Adam(lr=0.01), **options}
         with monkeypatch.context() as patch:
-            patch.setattr("noeira.compiler.reference_unit", launched_unit(device))
+            patch.setattr(REFERENCE, launched_unit(device))
             program = noeira.compile(net, batch=batch, target="reference", **options)
         build = program.build_resident
 
         def build_resident(*sizes: int) -> Any:
             with monkeypatch.context() as patch:
-                patch.setattr("noeira.compiler.reference_unit", launched_unit(device))
+                patch.setattr(REFERENCE, launched_unit(device))
                 return build(*sizes)
 
         program.build_resident = build_resident
@@ -114,7 +116,7 @@ def bad_run(program: Program, pace: float | None) -> tuple[Any, ...]:
     x, y = data(40)
     x[23] = np.nan
     program.load(x, y, shuffle=False)
-    fit = program.entries["fit"]
+    fit = program.entries["steps"]
     if isinstance(fit, LaunchedEntry):
         fit.pace = pace
     with pytest.raises(NotFiniteError, match="step 6") as failure:
@@ -138,11 +140,11 @@ def test_nothing_changes_after_a_step_that_is_not_ok(
 
 def test_steps_are_launched_ahead_and_waited_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeDevice()
-    monkeypatch.setattr("noeira.compiler.reference_unit", launched_unit(device))
+    monkeypatch.setattr(REFERENCE, launched_unit(device))
     program = on_reference()
     program.load(*data(80))
     program.steps(1)
-    fit = program.entries["fit"]
+    fit = program.entries["steps"]
     assert isinstance(fit, LaunchedEntry)
     fit.pace = 1e-9
     device.done.clear()
@@ -164,7 +166,7 @@ def test_a_call_ends_by_the_clock(on_device: Compile, monkeypatch: pytest.Monkey
     program = on_device()
     program.load(*data(80))
     program.loaded().draw_order(0)
-    assert program.entries["fit"].run(20) == 1
+    assert program.entries["steps"].run(20) == 1
     assert int(program.own_states["cursor"]) == 4
 
 
@@ -255,7 +257,7 @@ def test_programs_on_two_devices_share_parameters(
     net, other = Net(seed=3), FakeDevice()
     program = on_device(net)
     with monkeypatch.context() as patch:
-        patch.setattr("noeira.compiler.reference_unit", launched_unit(other))
+        patch.setattr(REFERENCE, launched_unit(other))
         second = on_reference(net)
     alone = on_reference(Net(seed=3))
     for number in range(5):

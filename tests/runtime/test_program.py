@@ -182,7 +182,7 @@ def test_the_order_of_data_follows_from_seed_and_epoch() -> None:
     orders = []
     for epoch in range(3):
         program.steps(1)
-        orders.append(program.entries["fit"].arrays["input order"].copy())
+        orders.append(program.entries["steps"].arrays["input order"].copy())
         expected = permutation(3, ORDER_STREAM, 47, tick=epoch)
         np.testing.assert_array_equal(orders[-1], expected)
         program.steps(4)
@@ -210,7 +210,7 @@ def test_a_bad_step_inside_a_native_call_of_several() -> None:
     x[45, 2] = np.nan
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
     program.load(x, y, shuffle=False)
-    with pytest.raises(noeira.NotFiniteError, match=r"the loss of step 5 is not finite"):
+    with pytest.raises(noeira.NotFiniteError, match=r"step 5 is not finite: x\[45, 2\] is nan"):
         program.steps(6)
     assert program.store.arrays["step"] == 4 and program.loaded().done == 4
     x[45, 2] = 0
@@ -238,6 +238,19 @@ def test_evaluation_counts_every_sample_once() -> None:
     lse = np.log(np.exp(z).sum(1))
     assert found["accuracy"] == pytest.approx((z.argmax(1) == y[:23]).mean())
     assert found["loss"] == pytest.approx((lse - z[np.arange(23), y[:23]]).mean(), rel=1e-6)
+
+
+def test_any_entry_is_run_by_its_name() -> None:
+    x, y = data(10)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.0), batch=10)
+    assert program.run("step", x, y)["loss"] == np.float32(program.step(x, y))
+    (z,) = program.run("forward", x[:7]).values()
+    np.testing.assert_array_equal(z, program.forward(x[:7]))
+    with pytest.raises(noeira.NoeiraError, match="has no serve: it has forward, gradients, step"):
+        program.run("serve", x)
+    program.load(x, y)
+    with pytest.raises(noeira.NoeiraError, match="steps takes no arrays: load"):
+        program.run("steps", x, y)
 
 
 def test_regression_and_soft_targets_train() -> None:
@@ -301,7 +314,7 @@ def test_native_stepping_stops_at_a_bad_loss_and_names_the_node() -> None:
     x[25, 2] = np.inf
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
     program.load(x, y, shuffle=False)
-    with pytest.raises(noeira.NotFiniteError, match=r"the loss of step 3 is not finite.*data %x"):
+    with pytest.raises(noeira.NotFiniteError, match=r"step 3 is not finite: x\[25, 2\] is inf;"):
         program.steps(4)
     assert program.store.arrays["step"] == 2
     program.params["2.bias"][0] = np.nan
@@ -528,6 +541,36 @@ WRONG = [
     (lambda p, x, y: p.params["9.weight"], "KeyError", "9.weight"),
     (lambda p, x, y: p.params["step"], "KeyError", "there are 0.weight"),
     (lambda p, x, y: p.params.__setitem__("2.bias", x), "ShapeError", "2.bias has shape (5,)"),
+    (
+        lambda p, x, y: p.params.__setitem__("2.bias", np.zeros(5)),
+        "DtypeError",
+        "2.bias is float32, not float64, which would be rounded: write value.astype(np.float32)",
+    ),
+    (
+        lambda p, x, y: p.params.__setitem__("2.bias", [0, 1, 2, 1e300, 4]),
+        "DtypeError",
+        "2.bias[3] cannot be 1e+300: float32 has no such number",
+    ),
+    (
+        lambda p, x, y: p.params.__setitem__("2.bias", np.full(5, 2**24 + 1)),
+        "DtypeError",
+        "2.bias[0] cannot be 16777217: float32 has no such number",
+    ),
+    (
+        lambda p, x, y: p.load(x, y, evaluation=(x, y + 9)),
+        "ShapeError",
+        "evaluation y[0] is",
+    ),
+    (
+        lambda p, x, y: p.load(x, y, evaluation=(x.astype("f8"), y)),
+        "DtypeError",
+        "evaluation x is float64; this program takes float32: write x.astype(np.float32)",
+    ),
+    (
+        lambda p, x, y: p.load(x, y, evaluation=(x, y[:5])),
+        "ShapeError",
+        "evaluation y has 5 rows, evaluation x has 10",
+    ),
     (lambda p, x, y: p.steps(-1), "ShapeError", "whole number of at least 1, not -1"),
     (lambda p, x, y: p.steps(1.5), "ShapeError", "whole number of at least 1, not 1.5"),
     (lambda p, x, y: setattr(p, "lr", -1), "NoeiraError", "lr must be a finite number"),
@@ -563,6 +606,52 @@ def test_wrong_options(options: dict, message: str) -> None:
     with pytest.raises(noeira.NoeiraError) as caught:
         noeira.compile(Small, **options)
     assert message in str(caught.value)
+
+
+def interrupted(*sizes: int) -> Any:
+    """A build that the user ends."""
+    raise KeyboardInterrupt
+
+
+def no_compiler(*sizes: int) -> Any:
+    """A build that fails."""
+    raise noeira.CompilerError("the compiler failed")
+
+
+@pytest.mark.parametrize(
+    ("error", "change"),
+    [
+        (noeira.ShapeError, lambda x, y: (x, y[:5])),
+        (noeira.ShapeError, lambda x, y: (x, y + 9)),
+        (noeira.ShapeError, lambda x, y: (x[:5], y[:5])),
+        (noeira.DtypeError, lambda x, y: (x.astype("f8"), y)),
+        (noeira.CompilerError, no_compiler),
+        (KeyboardInterrupt, interrupted),
+    ],
+    ids=["rows", "labels", "too few", "dtype", "compiler", "Ctrl-C"],
+)
+def test_a_load_that_fails_leaves_the_data_that_was_there(
+    error: type[BaseException], change: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def losses(failing: bool) -> list[float]:
+        x, y = data(47)
+        program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
+        program.load(x, y, evaluation=(x[:23], y[:23]))
+        found = [program.steps(3)]
+        if failing and change in (no_compiler, interrupted):
+            with monkeypatch.context() as patched, pytest.raises(error):
+                patched.setattr(program, "build_resident", change)
+                program.load(x[:30], y[:30])
+        elif failing:
+            with pytest.raises(error):
+                program.load(*change(x, y))
+            with pytest.raises(noeira.ShapeError):
+                program.load(x, y, evaluation=(x, y + 9))
+        found += [program.steps(4), program.evaluate()["loss"]]
+        program.load(x, y)
+        return [*found, program.steps(5)]
+
+    assert losses(True) == losses(False)
 
 
 def test_a_closed_program_says_so() -> None:
@@ -624,7 +713,7 @@ def test_a_native_call_ends_by_the_clock(
     program.load(x, y, shuffle=False)
     program.steps(1)
     started = time.perf_counter()
-    did = program.entries["fit"].run(1_000_000_000)
+    did = program.entries["steps"].run(1_000_000_000)
     assert time.perf_counter() - started < 2.0
     # What was counted is what was done.
     assert 0 < did == program.store.arrays["step"] - 1

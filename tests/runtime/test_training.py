@@ -12,7 +12,18 @@ import pytest
 
 import noeira
 from noeira.datasets import MNIST
-from noeira.nn import MSE, SGD, Accuracy, Adam, CrossEntropy, Linear, LinearReLU, Sequential, TopK
+from noeira.nn import (
+    MSE,
+    SGD,
+    Accuracy,
+    Adam,
+    CrossEntropy,
+    Linear,
+    LinearReLU,
+    Sequential,
+    Tanh,
+    TopK,
+)
 
 Net = Sequential[LinearReLU[784, 64], Linear[64, 10]]
 FULL = "NOEIRA_DATA is unset: the full MNIST is not at hand"
@@ -137,7 +148,7 @@ def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
     x, y = random.standard_normal((100, 784)).astype("f4"), random.integers(0, 10, 100)
     x[37, 5] = np.nan
     trainer = noeira.Trainer(Net, batch=20)
-    with pytest.raises(noeira.NotFiniteError, match="the data %x holds values that are not finite"):
+    with pytest.raises(noeira.NotFiniteError, match=r"step 2 is not finite: x\[37, 5\] is nan"):
         trainer.fit((x, y), epochs=2, shuffle=False, progress=False)
     assert trainer.program.store.arrays["step"] == 1
     assert np.isfinite(trainer.program.store.arrays["params"]).all()
@@ -159,6 +170,7 @@ def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
         (lambda t, x, y: t.fit((x, y[:5])), "y has 5 rows, x has 40"),
         (lambda t, x, y: t.fit((x[:7], y[:7])), "7 samples are fewer than one batch of 20"),
         (lambda t, x, y: t.fit((x, y + 9)), "it must be from 0 to 9"),
+        (lambda t, x, y: t.fit((x, y), (x, y + 9)), "evaluation y[0] is"),
         (lambda t, x, y: t.program, "the trainer has no program yet"),
     ],
 )
@@ -196,6 +208,18 @@ def test_other_data_begin_at_their_beginning() -> None:
     program.load(x[:20], y[:20], shuffle=False)
     expected = [program.gradients(x[i : i + 10], y[i : i + 10]) for i in (0, 10, 0)]
     assert [program.steps(1) for _ in range(3)] == pytest.approx(expected, rel=1e-6)
+
+
+def test_data_that_were_refused_decide_nothing() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((40, 3)).astype("f4"), random.integers(0, 3, 40)
+    trainer = noeira.Trainer(Sequential[Tanh, Linear[3, 3]], batch=20, optimizer=SGD(lr=0.1))
+    with pytest.raises(noeira.ShapeError):
+        trainer.fit((np.zeros((40, 2, 3), "f4"), y), progress=False)
+    assert trainer.fit((x, y), epochs=1, progress=False).loss is not None
+    with pytest.raises(noeira.ShapeError):
+        trainer.fit((x, y + 9), progress=False)
+    assert not trainer.fit((x, y), epochs=1, progress=False).interrupted
 
 
 def test_labels_changed_in_place_count() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from noeira.errors import DeviceError
 from noeira.ir.arrays import numpy_dtype
+from noeira.ir.entry import Entry
 from noeira.ir.graph import ComputeGraph, Node
 from noeira.ir.plan import Choice, Plan, Stage
 from noeira.ir.types import TensorType
@@ -196,15 +197,15 @@ def typed(room: np.ndarray, type: TensorType) -> np.ndarray:
     return array.reshape(type.shape) if array.size == type.size else array
 
 
-def launched_unit(device: FakeDevice) -> Callable[[Sequence[str], Sequence[ComputeGraph]], Unit]:
-    """What makes a unit of graphs whose entries the device launches."""
+def launched_unit(device: FakeDevice) -> Callable[..., Unit]:
+    """What makes, in place of the reference, a unit of graphs whose entries the device launches."""
 
-    def unit(names: Sequence[str], graphs: Sequence[ComputeGraph]) -> Unit:
+    def unit(self: object, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
         plans = [make_plan(graph, choose, "fake") for graph in graphs]
         entries = {
-            name: LaunchedEntry(plan, device, kernels(plan)[1], kernels(plan)[0])
-            for name, plan in zip(names, plans, strict=True)
+            entry.name: LaunchedEntry(plan, device, kernels(plan)[1], kernels(plan)[0])
+            for entry, plan in zip(declared, plans, strict=True)
         }
-        return Unit(dict(entries))
+        return Unit(tuple(declared), dict(entries))
 
     return unit

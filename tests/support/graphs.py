@@ -106,7 +106,9 @@ def dumps(job: Job) -> list[Dump]:
     """Every entry of a job, traced and still to be compiled."""
     found = [job.forward()]
     if job.loss:
-        found += [job.gradients(), job.step(), *job.fit(10), *job.evaluate(7)]
+        found += [job.gradients(), job.step()]
+        passes = (job.training(10), job.evaluation(7))
+        found += [entry.dump for data_pass in passes for entry in data_pass.entries]
     return found
 
 
@@ -123,7 +125,7 @@ def compiled(dump: Dump) -> ComputeGraph:
 
 
 STAGES = {
-    f"{name} {dump.graph.name.partition('.')[2]} {dump.done[-1].partition('{')[0]}": dump
+    f"{name} {dump.graph.entry} {dump.done[-1].partition('{')[0]}": dump
     for name, job in JOBS.items()
     for first in dumps(job)
     for dump in stages(first)

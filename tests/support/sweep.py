@@ -16,6 +16,7 @@ import numpy as np
 from noeira.codegen import c as c_target
 from noeira.codegen.c import CTarget
 from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.language import C
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.source import Source
 from noeira.ir.arrays import dtype_name, numpy_dtype
@@ -294,7 +295,7 @@ class Kernels:
 
     def built(self, compiler: Compiler) -> Library:
         """The unit as a shared library, which other processes of the test session share."""
-        source = Source("c", "sweep", self.text, "")
+        source = Source(C, "sweep", self.text, "")
         return Library(self, load(build_library(source, CBuilder(compiler), open_cache())))
 
 

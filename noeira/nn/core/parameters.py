@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
-from noeira.errors import CompositionError, ShapeError
+from noeira.errors import CompositionError
 from noeira.ir.random import Distribution, zero
 from noeira.nn.core.expression import Axis, names, substitute
 from noeira.nn.core.signature import parse_axis
@@ -238,7 +238,7 @@ class Owned:
 
     @val.setter
     def val(self, array: Any) -> None:
-        copy_into(self.val, array, self.path)
+        self.store.assign(self.kind, self.path, array)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path} {list(self.shape)}>"
@@ -267,16 +267,6 @@ class Parameter(Owned):
     def v(self) -> np.ndarray:
         """The optimizer's second moment; made on first use."""
         return self.store.view("v", self.path)
-
-
-def copy_into(view: np.ndarray, array: Any, path: str) -> None:
-    """Assign an array of the same shape. Raises ShapeError."""
-    import numpy as np
-
-    given = np.asarray(array)
-    if given.shape != view.shape:
-        raise ShapeError(f"{path} has shape {view.shape}, not {given.shape}")
-    view[...] = given
 
 
 def joined(path: str, name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira import config
+from noeira.codegen.language import LANGUAGES
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import OPS
@@ -124,7 +125,7 @@ def open_library(key: str, builder: UnitBuilder, cache: Cache) -> Library | None
             meta = json.loads(entry.read(META))
             symbols = tuple(map(tuple, meta["symbols"]))
             plans = entry.read(PLANS).decode()
-            source = Source(meta["target"], meta["name"], "", plans, symbols=symbols)
+            source = Source(LANGUAGES[meta["language"]], meta["name"], "", plans, symbols=symbols)
             return _build_edited(key, *edit, source, builder, cache)
     return None if entry.changed is not None else _library(key, entry, False, builder)
 
@@ -240,7 +241,7 @@ def _compile(key: str, job: Job, cache: Cache) -> dict[str, bytes]:
     source, builder = job.source, job.builder
     meta = {
         "name": source.name,
-        "target": source.target,
+        "language": source.language.name,
         **builder.meta,
         "symbols": source.symbols,
     }

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CudaToolchain(Toolchain):
-    """The device that programs run on, the kind of GPU that they are written for, what builds their
-    units, and the cache.
+    """The target's name, the device that programs run on, the kind of GPU that they are written
+    for, what builds their units, and the cache.
     """
 
+    name: str
     device: Device
     arch: Arch
     unit_builder: UnitBuilder
@@ -73,7 +74,8 @@ def cuda_toolchain() -> CudaToolchain:
 
     cache, device = open_cache(), open_cuda()
     kind = arch_of(capability_of(device.arch))
-    return CudaToolchain(device, kind, CudaBuilder(require_cuda_compiler(cache), kind), cache)
+    builder = CudaBuilder(require_cuda_compiler(cache), kind)
+    return CudaToolchain("cuda", device, kind, builder, cache)
 
 
 def cuda_cpu_toolchain(device: EmulatedDevice | None = None) -> CudaToolchain:
@@ -88,4 +90,4 @@ def cuda_cpu_toolchain(device: EmulatedDevice | None = None) -> CudaToolchain:
     cache, device = open_cache(), device or emulated_device()
     check = device.checked is not None
     builder = EmulatedBuilder(require_cxx_compiler(cache), cache, check)
-    return CudaToolchain(device, arch(DEFAULT_ARCH), builder, cache)
+    return CudaToolchain("cuda-cpu", device, arch(DEFAULT_ARCH), builder, cache)

@@ -1,0 +1,73 @@
+"""The reference: graphs run with NumPy, where there is no compiler or none is wanted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.entry import Entry
+from noeira.ir.graph import ComputeGraph
+from noeira.ir.plan import STATE
+from noeira.ir.states import BAD
+from noeira.runtime.build.disk import log
+from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
+from noeira.runtime.unit import Unit
+
+NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
+
+
+class ReferenceEntry(EntryPoint):
+    """A graph run with NumPy."""
+
+    def run(self, steps: int = 1) -> int:
+        end = time.perf_counter() + CALL_SECONDS
+        for step in range(steps):
+            self.call()
+            if time.perf_counter() > end:
+                return step + 1
+            bad = self.arrays.get(f"{STATE} {BAD}")
+            if bad is not None and bad[()] >= 0:
+                return step + 1
+        return steps
+
+    def call(self) -> None:
+        """One call: the new values of states are written when all are known."""
+        from noeira.ir.interpret import interpret
+
+        values = interpret(self.graph, self.given())
+        for update in self.graph.updates:
+            self.arrays[f"state {update.state.name}"][...] = values[update.new.name]
+        for value in self.graph.outputs:
+            self.arrays[f"output {value.name}"][...] = values[value.name]
+
+
+@dataclass(frozen=True)
+class ReferenceToolchain:
+    """What makes programs of graphs alone: there are no plans, no source, and nothing is built."""
+
+    name = "reference"
+    choices: Choices = NO_CHOICES
+
+    def entry(self, graph: ComputeGraph) -> ReferenceEntry:
+        """The entry point of a graph after its last pass."""
+        return ReferenceEntry(graph)
+
+    def unit(self, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
+        """The entry points of a program."""
+        pairs = zip(declared, graphs, strict=True)
+        return Unit(tuple(declared), {entry.name: self.entry(graph) for entry, graph in pairs})
+
+
+def reference_without_compiler() -> ReferenceToolchain:
+    """The reference in place of a C compiler, which is said once."""
+    from noeira.runtime.c.compiler import ADVICE
+
+    if not _said:
+        _said.append(True)
+        log("warning", "%s", NO_COMPILER + ADVICE)
+    return ReferenceToolchain()
+
+
+_said: list[bool] = []

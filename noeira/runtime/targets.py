@@ -1,0 +1,116 @@
+"""The targets of `compile`: what each is written in, and how it is opened. A further one is a row
+of TARGETS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noeira.codegen.choices import ChoicesLike, chosen_table
+from noeira.codegen.language import CUDA, C, Language
+from noeira.errors import DeviceError, NoeiraError
+from noeira.ir.choices import NO_CHOICES, Choices
+
+if TYPE_CHECKING:
+    from noeira.runtime.reference import ReferenceToolchain
+    from noeira.runtime.toolchain import Toolchain
+
+
+@dataclass(frozen=True)
+class RuntimeTarget:
+    """Where programs run.
+
+    language: of their kernels, None if there are none; runs: endings of the files that it runs as
+    they are; has_choices: whether a table of tuned choices has a say; needs_gpu: whether that is
+    the machine's.
+    """
+
+    name: str
+    language: Language | None
+    runs: tuple[str, ...]
+    open_with: Callable[[Choices], Toolchain | ReferenceToolchain]
+    has_choices: bool = False
+    needs_gpu: bool = False
+
+    def table(self, choices: ChoicesLike) -> Choices:
+        """The table of choices meant: one that is given, or that of NOEIRA_CHOICES.
+
+        Raises NoeiraError if one is given where there is nothing to choose, and as `chosen_table`.
+        """
+        if self.has_choices:
+            return chosen_table(choices)
+        if choices is None or choices is NO_CHOICES:
+            return NO_CHOICES
+        having = ", ".join(one.name for one in TARGETS.values() if one.has_choices)
+        why = "runs no kernels" if self.language is None else "is cut by rule alone"
+        raise NoeiraError(f"a table of choices is for target {having}: {self.name} {why}")
+
+    def open(self, choices: Choices = NO_CHOICES) -> Toolchain | ReferenceToolchain:
+        """What makes programs for it. Raises DeviceError or CompilerError if something is missing;
+        `cpu` without a C compiler runs by the reference, and says so once.
+        """
+        return self.open_with(choices)
+
+
+def open_cpu(choices: Choices) -> Toolchain | ReferenceToolchain:
+    """C, or without a compiler the reference."""
+    from noeira.runtime.reference import reference_without_compiler
+    from noeira.runtime.toolchain import c_toolchain
+
+    return c_toolchain(choices) or reference_without_compiler()
+
+
+def open_cuda(choices: Choices) -> Toolchain:
+    """CUDA on a GPU."""
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
+
+    return cuda_toolchain()
+
+
+def open_cuda_cpu(choices: Choices) -> Toolchain:
+    """CUDA executed by the CPU."""
+    from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain
+
+    return cuda_cpu_toolchain()
+
+
+def open_reference(choices: Choices) -> ReferenceToolchain:
+    """NumPy."""
+    from noeira.runtime.reference import ReferenceToolchain
+
+    return ReferenceToolchain()
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        RuntimeTarget("cpu", C, (".c", ".so"), open_cpu, has_choices=True),
+        RuntimeTarget("cuda", CUDA, (".cu", ".cubin"), open_cuda, needs_gpu=True),
+        RuntimeTarget("cuda-cpu", CUDA, (".cu",), open_cuda_cpu),
+        RuntimeTarget("reference", None, (), open_reference),
+    )
+}
+
+
+def target_called(name: str) -> RuntimeTarget:
+    """The target of that name. Raises DeviceError that lists them."""
+    if name not in TARGETS:
+        raise DeviceError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def first_of_each_language() -> dict[Language, RuntimeTarget]:
+    """For each language the target that sources are written for where nothing is run."""
+    found = dict[Language, RuntimeTarget]()
+    for target in TARGETS.values():
+        if target.language is not None:
+            found.setdefault(target.language, target)
+    return found
+
+
+def running(ending: str) -> tuple[str, ...]:
+    """The targets that run files of an ending as they are, those that need no GPU first."""
+    found = [target for target in TARGETS.values() if ending in target.runs]
+    return tuple(one.name for one in sorted(found, key=lambda one: one.needs_gpu))
