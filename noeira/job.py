@@ -24,6 +24,8 @@ from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.passes.base import Pass
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.fuse import Fuse
+from noeira.passes.guard import Guard
+from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
@@ -81,18 +83,19 @@ class Job:
 
     def step(self) -> Dump:
         """One training step."""
-        return self.dump("step", self.batch, loss=self.loss, passes=(Vjp(), self.update()))
+        return self.dump("step", self.batch, loss=self.loss, passes=self.training_passes())
 
     def gradients(self) -> Dump:
         """Loss and gradients."""
-        return self.dump("gradients", self.batch, loss=self.loss, passes=(Vjp(), KeepGradients()))
+        passes = (Hold(), Vjp(), KeepGradients())
+        return self.dump("gradients", self.batch, loss=self.loss, passes=passes)
 
     def training(self, samples: int) -> DataPass:
         """Training steps over resident data, the smaller last batch included."""
 
         def steps(name: str, rows: int) -> Entry:
             resident = Resident(samples, ((LOSS, float(rows)),))
-            passes = (Vjp(), self.update(), resident)
+            passes = (*self.training_passes(), resident)
             return Entry(self.dump(name, rows, self.loss, passes=passes), rows, "training")
 
         return in_batches("steps", samples, self.batch, steps)
@@ -119,6 +122,10 @@ class Job:
     def metric_names(self) -> tuple[str, ...]:
         """What evaluation calls its metrics: `accuracy`, `topk[5]`."""
         return tuple(repr(kind).lower() for kind in self.metrics)
+
+    def training_passes(self) -> tuple[Pass, ...]:
+        """The passes that make a loss a training step."""
+        return (Vjp(), self.update(), Guard())
 
     def update(self) -> ApplyOptimizer:
         """The pass that appends the optimizer."""

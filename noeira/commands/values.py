@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 
 from noeira.errors import NoeiraError
 from noeira.ir.graph import ComputeGraph, Input, State, Value
-from noeira.ir.random import (
-    INITIAL_STREAM,
-    ORDER_STREAM,
-    Distribution,
-    fill,
-    permutation,
-    uniform01,
-)
+from noeira.ir.initial import begin_state
+from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
+from noeira.ir.states import ORDER, PARAMS
 from noeira.ir.types import TensorType
 from noeira.runtime.arguments import checked
 from noeira.runtime.store import aligned_zeros
@@ -27,8 +22,6 @@ if TYPE_CHECKING:
 
 # Input i is drawn from stream INPUT_STREAM + i of the seed.
 INPUT_STREAM = 0xD0000000
-# The order of a resident data set.
-ORDER = "order"
 # Elements of a result that are printed.
 SHOWN = 8
 
@@ -45,20 +38,8 @@ def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
 
 def initial_state(graph: ComputeGraph, state: State, seed: int) -> np.ndarray:
     """A state's first value, as an instance or program of that seed has it."""
-    type = state.value.type
-    array = aligned_zeros(type)
-    if not state.initial:
-        return array
-    if not state.members:
-        first = Distribution.parse(state.initial[0])
-        array[...] = fill(first, seed, 0, type.shape, "f64")
-        return array
-    layout = graph.layout(type.layout or "")
-    for index, (member, text) in enumerate(zip(layout.members, state.initial, strict=True)):
-        drawn = fill(
-            Distribution.parse(text), seed, INITIAL_STREAM + index, member.shape, type.dtype
-        )
-        array[member.offset : member.end] = drawn.reshape(-1)
+    array = aligned_zeros(state.value.type)
+    begin_state(graph.states, graph.layouts, state, seed, array)
     return array
 
 
@@ -78,7 +59,11 @@ def overwrite(
         value, room = places[name]
         room[...] = checked(Input(value), array)
     missing = [
-        m.name for s in graph.states for m in s.members if not {m.name, s.value.name} & set(given)
+        member.name
+        for state in graph.states
+        if state.value.name == PARAMS
+        for member in state.members
+        if not {member.name, PARAMS} & set(given)
     ]
     if missing:
         raise NoeiraError(f"{path} lacks {', '.join(missing)}")

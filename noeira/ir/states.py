@@ -1,4 +1,22 @@
-"""The values that every training program has beside those of its network: names and types."""
+"""The values that programs have beside those of a network: what passes, programs and instances call
+them. A name is the protocol: whoever needs %ok looks for the value of that name.
+
+States, the memory that outlives a call, and whose they are:
+
+    state                       declared by      updated by       its memory belongs to
+    %params                     trace            update           the module instance
+    %buffers, %PATH.STATE       trace            trace, guard     the module instance
+    %tick                       trace            trace            the module instance
+    %gradients                  keep_gradients   keep_gradients   the module instance
+    %OP.m, %OP.v, %OP.step      update           update           the module instance, for OP
+    %seed                       trace            nobody           the program
+    %lr                         update           its user         the program
+    %cursor %bad %total.RESULT  resident         resident         the program, for its data set
+
+What belongs to an instance is shared by its programs, and copied and pickled with it. Moments carry
+their optimizer's name, so that no other one takes them for its own. %gradients holds what the last
+call gave: gradients that are summed over calls need a state of their own.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +24,27 @@ from noeira.ir.types import TensorType
 
 COUNTER, FLAG, TOTAL = TensorType("i64", ()), TensorType("bool", ()), TensorType("f64", ())
 
-# States of the module instance, which its programs share: flat ones of the layout, and counters.
-PARAMS, GRADIENTS, FIRST_MOMENT, SECOND_MOMENT = "params", "gradients", "m", "v"
-# Optimizer updates that were made, and calls.
-STEP, TICK = "step", "tick"
-SHARED = (PARAMS, GRADIENTS, FIRST_MOMENT, SECOND_MOMENT, STEP, TICK)
-
-# States of a program: the learning rate, the samples taken from its data so far, and the tick of
-# the first call that was not ok, or -1.
+# The parameters; the states of modules that have the network's dtype; the gradients of one call.
+PARAMS, BUFFERS, GRADIENTS = "params", "buffers", "gradients"
+# Calls of training entries that were made, ok or not; with the seed, what random numbers follow
+# from.
+TICK, SEED = "tick", "seed"
+# What optimizers call theirs: moments, and the updates that were made.
+FIRST_MOMENT, SECOND_MOMENT, STEP = "m", "v", "step"
+# The learning rate, the samples taken so far, and the tick of the first call that was not ok, or
+# -1.
 LEARNING_RATE, CURSOR, BAD = "lr", "cursor", "bad"
 
 # Inputs, and the values that passes look for.
 INPUT, TARGET, ORDER = "x", "target", "order"
-# What the order of an epoch follows from.
-SEED, EPOCH = "seed", "epoch"
+# What the order of an epoch follows from, beside the seed.
+EPOCH = "epoch"
 LOSS, OK, GRADS = "loss", "ok", "grads"
 
+INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK})
+PROGRAMS = frozenset({SEED, LEARNING_RATE, CURSOR, BAD})
 # Names that nothing in a network may have.
-RESERVED = frozenset({*SHARED, LEARNING_RATE, CURSOR, BAD, INPUT, TARGET, ORDER, LOSS, OK, GRADS})
+RESERVED = INSTANCES | PROGRAMS | {INPUT, TARGET, ORDER, LOSS, OK, GRADS}
 
 
 def total(name: str) -> str:
@@ -31,6 +52,16 @@ def total(name: str) -> str:
     return f"total.{name}"
 
 
+def optimizer_state(op: str, name: str) -> str:
+    """What the optimizer `op` keeps under a name: a moment, or its count of updates."""
+    return f"{op}.{name}"
+
+
+def is_of_program(name: str) -> bool:
+    """Whether the memory of a state belongs to the program; else it is the module instance's."""
+    return name in PROGRAMS or name.startswith(total(""))
+
+
 def is_reserved(name: str) -> bool:
-    """Whether a name belongs to programs."""
+    """Whether a name belongs to programs and their passes."""
     return name in RESERVED or name.startswith(total(""))

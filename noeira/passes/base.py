@@ -76,11 +76,23 @@ def same_nodes(a: ComputeGraph, b: ComputeGraph) -> bool:
 
 def all_passes() -> dict[str, type[Pass]]:
     """Every pass by its name."""
-    from noeira.passes import dce, fuse, keep_gradients, resident, schedule, update, vjp
+    from noeira.passes import (
+        dce,
+        fuse,
+        guard,
+        hold,
+        keep_gradients,
+        resident,
+        schedule,
+        update,
+        vjp,
+    )
 
     found: tuple[type[Pass], ...] = (
+        hold.Hold,
         vjp.Vjp,
         update.ApplyOptimizer,
+        guard.Guard,
         keep_gradients.KeepGradients,
         resident.Resident,
         dce.DeadCodeElimination,

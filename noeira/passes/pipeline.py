@@ -13,6 +13,7 @@ from noeira.ir.text import Dump
 from noeira.ir.verify import verify
 from noeira.passes.base import Pass, parse_pass
 from noeira.passes.fuse import inline
+from noeira.passes.guard import check_guarded
 
 Watcher = Callable[[str, Dump], None]
 
@@ -44,6 +45,7 @@ class Pipeline:
             if watch:
                 watch(step.name, dump)
         prove_fusion(dump)
+        check_guarded(dump.graph)
         return dump
 
 

@@ -1,15 +1,14 @@
-"""update: the optimizer, one node over the flat parameters, and the two counters.
+"""update: the optimizer, one node over the flat parameters, and the count of its updates.
 
     %grads = pack(…)
 
 becomes
 
-    state %m: f32 @net … state %lr: f32[] = constant(0.001) state %step: i64[] state %tick: i64[]
+    state %adam.m: f32 @net … state %lr: f32[] = constant(0.001) state %adam.step: i64[]
     %grads = pack(…)
     %ok = finite(%loss)                                                                 by update
-    %params.next, %m.next, %v.next = adam(%params, %grads, %lr, %step, %ok, %m, %v)     by update
-    %step.next = count(%step, %ok)                                                      by update
-    %tick.next = count(%tick)                                                           by update
+    %params.next, %adam.m.next, … = adam(%params, %grads, %lr, %adam.step, %ok, …)      by update
+    %adam.step.next = count(%adam.step, %ok)                                            by update
     update %params = %params.next …
 """
 
@@ -23,7 +22,7 @@ from noeira.ir.attributes import filled
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
-from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, TICK
+from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, optimizer_state
 from noeira.ir.types import Range, TensorType
 from noeira.passes.base import Pass, appended, defined, parameters
 
@@ -49,7 +48,7 @@ class ApplyOptimizer(Pass):
         scalar = TensorType(params.type.dtype, ())
         moments = [builder.state(name, params.type) for name in self.moments()]
         lr = builder.state(LEARNING_RATE, scalar, initial=(f"constant({self.lr!r})",))
-        step, tick = builder.state(STEP, COUNTER), builder.state(TICK, COUNTER)
+        step = builder.state(optimizer_state(self.op, STEP), COUNTER)
         with builder.at(Origin(ROOT, f"optimizer {self.op}", self.name)):
             ok = builder.emit("finite", loss, hint=OK)
             operands = (params, grads, lr, step, ok, *moments)
@@ -59,12 +58,9 @@ class ApplyOptimizer(Pass):
                 **self.attrs(),
                 hint=tuple(f"{v.name}.next" for v in (params, *moments)),
             )
-            counted = builder.emit("count", step, ok, hint=f"{STEP}.next")
-            ticked = builder.emit("count", tick, hint=f"{TICK}.next")
+            counted = builder.emit("count", step, ok, hint=f"{step.name}.next")
         results: tuple[Value, ...] = following if isinstance(following, tuple) else (following,)
-        for state, new in zip(
-            (params, *moments, step, tick), (*results, counted, ticked), strict=True
-        ):
+        for state, new in zip((params, *moments, step), (*results, counted), strict=True):
             builder.update(state, new)
         return builder.done(graph.outputs)
 
@@ -78,15 +74,19 @@ class ApplyOptimizer(Pass):
         return options
 
     def moments(self) -> tuple[str, ...]:
-        """The flat states that the optimizer needs beside the parameters. Raises VerifyError."""
+        """The names of the flat states that the optimizer needs beside the parameters.
+
+        Raises VerifyError.
+        """
         rule = op(self.op)
         if not isinstance(rule, Optimizer):
             known = ", ".join(o.name for o in OPS.values() if isinstance(o, Optimizer))
             raise VerifyError(f"update: {self.op} is no optimizer; there are {known}")
-        return rule.moments(filled(rule.name, rule.Attrs, self.attrs()))
+        names = rule.moments(filled(rule.name, rule.Attrs, self.attrs()))
+        return tuple(optimizer_state(self.op, name) for name in names)
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
-        made = {*self.moments(), LEARNING_RATE, STEP, TICK}
+        made = {*self.moments(), LEARNING_RATE, optimizer_state(self.op, STEP)}
         new = {v.name for n in graph.nodes if n.origin.by == self.name for v in n.outputs}
         return replace(
             appended(graph, self.name),

@@ -8,7 +8,7 @@ from typing import Any
 
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Plan
-from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
+from noeira.ir.states import GRADIENTS, PARAMS
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -17,8 +17,6 @@ from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.vjp import GRADS
 from noeira.report.stages import Stages, stages_of
 from noeira.report.table import bytes_text, plural, table
-
-MOMENTS = (FIRST_MOMENT, SECOND_MOMENT)
 
 
 @dataclass(frozen=True)
@@ -170,14 +168,16 @@ def memory_of(plan: Plan) -> tuple[tuple[str, int], ...]:
     """Bytes by purpose; what there is none of is left out."""
     graph = plan.graph
     states = {state.value.name: state.value.type.nbytes for state in graph.states}
-    own = (PARAMS, GRADIENTS, *MOMENTS)
+    layouts = {state.value.name: state.value.type.layout for state in graph.states}
+    flat = {name for name, layout in layouts.items() if layout and layout == layouts.get(PARAMS)}
+    moments = sum(states[name] for name in flat - {PARAMS, GRADIENTS})
     packed = [v.type.nbytes for node in graph.nodes for v in node.outputs if v.name == GRADS]
     in_arena = 0 if GRADIENTS in states else sum(packed)
     found = {
         "parameters": states.get(PARAMS, 0),
         "gradients": states.get(GRADIENTS, 0),
-        "moments": sum(states.get(name, 0) for name in MOMENTS),
-        "other states": sum(size for name, size in states.items() if name not in own),
+        "moments": moments,
+        "other states": sum(size for name, size in states.items() if name not in flat),
         "arena": plan.arena,
         "gradients, in the arena": in_arena,
         "inputs": sum(given.value.type.nbytes for given in graph.inputs),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import NotFiniteError
 from noeira.ir.graph import Node
 from noeira.ir.interpret import interpret
-from noeira.ir.states import STEP
+from noeira.ir.ops.optimizer import Optimizer
+from noeira.ir.states import TICK
 from noeira.runtime.arguments import place
 
 if TYPE_CHECKING:
@@ -23,17 +24,18 @@ class Found(Exception):
     """Ends the search."""
 
 
-def not_finite(program: Program, entry: EntryPoint) -> NotFiniteError:
+def not_finite(program: Program, entry: EntryPoint, tick: int) -> NotFiniteError:
     """The error for a step whose loss was not finite: names the first parameter, element of the
     data or node that is not.
+
+    tick: what the step had for %tick, from which its random numbers followed.
     """
-    step = int(program.store.current(STEP))
-    head = f"the loss of step {step + 1} is not finite"
+    head = f"the loss of step {updates(program, entry) + 1} is not finite"
     tail = "parameters, moments and counters are as they were before it"
     for name in program.params:
         if first_not_finite(program.params[name]) is not None:
             return NotFiniteError(f"{head}: parameter {name} is not finite; {tail}")
-    found = first_bad_node(entry)
+    found = first_bad_node(entry, tick)
     if found is None:
         return NotFiniteError(f"{head}; {tail}")
     node, result = found
@@ -43,6 +45,12 @@ def not_finite(program: Program, entry: EntryPoint) -> NotFiniteError:
     return NotFiniteError(
         f"{head}: the first result that is not is {node.outputs[0]}, the {where}; {tail}"
     )
+
+
+def updates(program: Program, entry: EntryPoint) -> int:
+    """The updates that the optimizer of a training entry has made so far."""
+    node = next(n for n in entry.graph.nodes if isinstance(n.op, Optimizer))
+    return int(program.store.current(node.inputs[node.op.operands.index("step")].name))
 
 
 def bad_element(node: Node, rows: np.ndarray, entry: EntryPoint) -> str:
@@ -66,20 +74,20 @@ def first_not_finite(array: np.ndarray) -> Sequence[Any] | None:
     return tuple(np.argwhere(~np.isfinite(array))[0])
 
 
-def first_bad_node(entry: EntryPoint) -> tuple[Node, np.ndarray] | None:
+def first_bad_node(entry: EntryPoint, tick: int) -> tuple[Node, np.ndarray] | None:
     """The first plain node of the step with a result that is not finite, and that result, on the
-    arrays as they are now.
+    arrays as they are now, but for %tick, which has gone on since.
     """
+    import numpy as np
+
     bad: list[tuple[Node, np.ndarray]] = []
 
     def watch(node: Node, results: tuple[Any, ...]) -> None:
-        import numpy as np
-
         for result in map(np.asarray, results):
             if first_not_finite(result) is not None:
                 bad.append((node, result))
                 raise Found
 
     with contextlib.suppress(Found):
-        interpret(entry.graph, entry.given(), watch)
+        interpret(entry.graph, entry.given() | {TICK: np.asarray(tick, np.int64)}, watch)
     return bad[0] if bad else None

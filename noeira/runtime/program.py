@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
-from noeira.ir.random import Distribution, fill
-from noeira.ir.states import LEARNING_RATE, LOSS, SHARED
+from noeira.ir.initial import begin_state
+from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target, tupled
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import ResidentData
@@ -125,16 +125,16 @@ class Program:
         """Give an entry the memory of its states."""
         for state in entry.graph.states:
             name, type = state.value.name, state.value.type
-            fresh = name not in self.store.memory and name not in self.own_states
-            shared = name in SHARED or name in self.store.memory
-            if shared:
-                array = self.store.array(name, type)
-            else:
+            own = is_of_program(name)
+            fresh = name not in (self.own_states if own else self.store.memory)
+            if own:
                 array = self.own_states.setdefault(name, aligned_zeros(type))
-            if fresh and len(state.initial) == 1 and not state.members:
-                first = Distribution.parse(state.initial[0])
-                array[...] = fill(first, self.seed, 0, type.shape, "f64")
-            entry.bind_state(name, array, self.store if shared else None)
+            else:
+                array = self.store.array(name, type)
+            if fresh:
+                graph = entry.graph
+                begin_state(graph.states, graph.layouts, state, self.seed, array)
+            entry.bind_state(name, array, None if own else self.store)
 
     def entry(self, name: str) -> EntryPoint:
         """An entry point by name. Raises NoeiraError that says what is missing."""

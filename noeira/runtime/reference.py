@@ -34,11 +34,17 @@ class ReferenceEntry(EntryPoint):
 
     def call(self) -> None:
         """One call: the new values of states are written when all are known."""
+        import numpy as np
+
         from noeira.ir.interpret import interpret
 
         values = interpret(self.graph, self.given())
-        for update in self.graph.updates:
-            self.arrays[f"state {update.state.name}"][...] = values[update.new.name]
+        states = [self.arrays[f"{STATE} {u.state.name}"] for u in self.graph.updates]
+        new = [np.asarray(values[u.new.name]) for u in self.graph.updates]
+        # What an op gave may be the very memory of a state that is written before it is read.
+        new = [a.copy() if any(np.may_share_memory(a, s) for s in states) else a for a in new]
+        for state, array in zip(states, new, strict=True):
+            state[...] = array
         for value in self.graph.outputs:
             self.arrays[f"output {value.name}"][...] = values[value.name]
 

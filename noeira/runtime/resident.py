@@ -157,10 +157,10 @@ class ResidentData:
         if int(self.bad) >= 0:
             # The bad step changed nothing, so its batch comes next: the caller may change
             # something and go on.
-            self.bad[...] = -1
+            tick, self.bad[...] = int(self.bad), -1
             from noeira.runtime.not_finite import not_finite
 
-            raise not_finite(self.program, point)
+            raise not_finite(self.program, point, tick)
         return did
 
     def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:

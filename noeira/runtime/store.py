@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import ShapeError
+from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
-from noeira.ir.states import FIRST_MOMENT, GRADIENTS, PARAMS, SECOND_MOMENT
-from noeira.ir.types import ALIGNMENT, Layout, TensorType
+from noeira.ir.states import BUFFERS, GRADIENTS, PARAMS, optimizer_state
+from noeira.ir.types import ALIGNMENT, Layout, Member, TensorType
 from noeira.runtime.arguments import elements
 from noeira.runtime.device.mirror import Mirror
 from noeira.runtime.fork import Lock
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 # What a parameter owns, and the state that holds it for all parameters.
-KINDS = {"val": PARAMS, "grd": GRADIENTS, "m": FIRST_MOMENT, "v": SECOND_MOMENT}
+KINDS = {"val": PARAMS, "grd": GRADIENTS}
+NO_BUFFERS = Layout(BUFFERS, 0, ())
 
 
 def aligned_zeros(type: TensorType) -> np.ndarray:
@@ -38,8 +39,10 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
 
 
 class Store:
-    """Arrays by the name of their state, made zero on first use; parameters are views of flat ones.
+    """Arrays by the name of their state, made zero on first use; parameters and most states of
+    modules are views of flat ones.
 
+    layout, buffers: of the parameters, and of the states of modules that are parts of %buffers.
     One lock: a call that works on the memory holds it, so calls from other threads wait. A copy, or
     what comes out of a pickle, has memory and a lock of its own.
 
@@ -47,15 +50,11 @@ class Store:
     and whoever wants the elements asks for them by `array`, `view` or `arrays`.
     """
 
-    def __init__(
-        self, layout: Layout, states: dict[str, TensorType] | None = None, dtype: str = "f32"
-    ) -> None:
-        self.layout, self.dtype = layout, dtype
+    def __init__(self, layout: Layout, dtype: str = "f32", buffers: Layout = NO_BUFFERS) -> None:
+        self.layout, self.buffers, self.dtype = layout, buffers, dtype
         self.lock = Lock()
         self.memory: dict[str, np.ndarray] = {}
         self.mirrors: dict[str, Mirror] = {}
-        for name, type in (states or {}).items():
-            self.array(name, type)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock; the elements as they are between two calls."""
@@ -63,10 +62,12 @@ class Store:
             for mirror in self.mirrors.values():
                 mirror.read()
             arrays = {name: array.copy() for name, array in self.memory.items()}
-        return {"layout": self.layout, "dtype": self.dtype, "arrays": arrays}
+        known = {"layout": self.layout, "buffers": self.buffers, "dtype": self.dtype}
+        return {**known, "arrays": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.layout, self.dtype, self.lock = state["layout"], state["dtype"], Lock()
+        self.layout, self.buffers, self.dtype = state["layout"], state["buffers"], state["dtype"]
+        self.lock = Lock()
         self.memory = {name: aligned_copy(array) for name, array in state["arrays"].items()}
         self.mirrors = {}
 
@@ -119,9 +120,33 @@ class Store:
         view[...] = elements(name, value, view)
 
     def view(self, kind: str, name: str) -> np.ndarray:
-        """A parameter's `val`, `grd`, `m` or `v`; or, of kind `state`, the state of that name."""
-        if kind == "state":
+        """A parameter's `val` or `grd`; or, of kind `state`, the state of a module."""
+        if kind != "state":
+            return part(self.array(KINDS[kind], self.flat_type()), self.layout.member(name))
+        if name in self.memory:
             return self.current(name)
-        flat = self.array(KINDS[kind], self.flat_type())
-        member = self.layout.member(name)
-        return flat[member.offset : member.end].reshape(member.shape)
+        return part(self.current(BUFFERS), self.buffers.member(name))
+
+    def moment(self, moment: str, name: str) -> np.ndarray:
+        """What the optimizer of the network keeps of a parameter under the name `moment`.
+
+        Raises NoeiraError unless just one optimizer of the instance's programs keeps such a thing.
+        """
+        found = [
+            state
+            for state, array in self.memory.items()
+            if state == optimizer_state(state.partition(".")[0], moment)
+            and array.shape == self.flat_type().shape
+        ]
+        if len(found) != 1:
+            those = " and ".join(found) or f"no optimizer that keeps {moment}"
+            raise NoeiraError(
+                f"{moment} of {name}: the programs of this network have {those}; "
+                f"there must be one: compile(net, loss=…, optimizer=…)"
+            )
+        return part(self.current(found[0]), self.layout.member(name))
+
+
+def part(flat: np.ndarray, member: Member) -> np.ndarray:
+    """A member of a layout as a view of flat memory."""
+    return flat[member.offset : member.end].reshape(member.shape)

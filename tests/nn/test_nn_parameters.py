@@ -11,7 +11,7 @@ import pytest
 from usage_types import MLP, Affine
 
 import noeira
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import DtypeError, NoeiraError, ShapeError
 from noeira.ir.random import INITIAL_STREAM, Distribution, constant, fill
 from noeira.nn import (
     Adam,
@@ -89,7 +89,7 @@ def test_shapes_and_fans_are_expressions_in_the_type_parameters():
     assert weight.decay and not gamma.decay
     assert gamma.distribution(Kaiming()) == constant(1.0)
     var, count = Filter[3, 8, 5].states().values()
-    assert (var.path, var.shape, var.dtype, var.init) == ("running_var", (8,), "f32", constant(1.0))
+    assert (var.path, var.shape, var.dtype, var.init) == ("running_var", (8,), None, constant(1.0))
     assert (count.shape, count.dtype, count.size) == ((), "i64", 1)
 
 
@@ -118,6 +118,11 @@ def test_tensors_of_an_instance_are_views():
     assert not net[0].bias.val.any()
     net[0].bias.val = np.arange(3)
     assert list(net.parameter("0.bias").val) == [0, 1, 2]
+    with pytest.raises(
+        NoeiraError, match="this network have no optimizer that keeps m; there must"
+    ):
+        _ = net[1].weight.m
+    noeira.compile(net, loss=CrossEntropy, optimizer=Adam(), target="reference")
     for kind in ("grd", "m", "v"):
         view = getattr(net[1].weight, kind)
         assert view.shape == (3, 2) and not view.any()
@@ -200,6 +205,7 @@ def test_a_dtype_is_written_short(dtype: Any, message: str):
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
 def test_a_copy_has_memory_of_its_own(copied: Any):
     net = TwoFilters(seed=3)
+    net.store.array("adam.m", net.store.flat_type())
     net[0].gamma.m[...] = 7.0
     net[1].running_var.val[0] = 5.0
     other = copied(net)

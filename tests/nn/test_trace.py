@@ -74,7 +74,7 @@ class Shift(Module):
     def trace(cls, scope: Scope, x: Value) -> Value:
         y = scope.emit("add", x, scope.param("shift"))
         if scope.phase == "train":
-            scope.builder.update(scope.param("seen"), scope.emit("column_sum", y, hint="seen.next"))
+            scope.update("seen", scope.emit("column_sum", y))
         return y
 
 
@@ -118,13 +118,13 @@ def test_outputs_have_memory_of_their_own():
 class Latest(Module):
     """Gives what it also keeps."""
 
-    last = State("1", "3")
+    last = State("1", "3", dtype="f32")
     signature = "(3) -> (3)"
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
         y = scope.emit("relu", x)
-        scope.builder.update(scope.param("last"), y)
+        scope.update("last", y)
         return y
 
 
@@ -177,10 +177,16 @@ def test_initial_values(init: Any, weight: str):
 
 def test_states_and_phases():
     train, evaluate = (trace(Sequential[Shift[3]], batch=2, phase=p) for p in ("train", "eval"))
-    assert "state %0.seen: f32[3] = zero()" in lines(train)
-    assert lines(train)[-2:] == ["update %0.seen = %seen.next", "return %0.add"]
+    assert "state %buffers: f32 @buffers members" in lines(train)
+    assert "initial %0.seen = zero()" in lines(train)
+    pack = 'pack(%0.column_sum) {layout = "buffers", size = 32, offsets = [0]}'
+    assert lines(train)[-3:] == [
+        f"%buffers.next = {pack} : f32 @buffers   from net: states side by side by trace",
+        "update %buffers = %buffers.next",
+        "return %0.add",
+    ]
     assert evaluate.updates == ()
-    assert [s.value.name for s in evaluate.states] == ["params", "0.seen"]
+    assert [s.value.name for s in evaluate.states] == ["params", "buffers"]
     assert "%0.shift = zero()" in " ".join(lines(evaluate))
 
 
@@ -254,6 +260,7 @@ def test_metrics_are_numbered():
         "metric.0",
         "metric.1",
         "metric.2",
+        "net",
     ]
     assert [v.name for v in graph.outputs] == [
         "loss",
@@ -279,8 +286,8 @@ class HalfSquare(Module):
 
 def test_a_loss_is_returned_as_loss_whatever_it_calls_its_result():
     job = Job(Linear[3, 2], 2, HalfSquare, Adam())  # type: ignore[arg-type]
-    assert lines(job.gradients().graph)[-2:] == [
-        "%loss = copy(%loss.scale) : f32[]   from net: output by trace",
+    assert lines(job.evaluate(2)[0].graph)[-2:] == [
+        "%loss = copy(%loss.scale) : f32[]   from net: loss by trace",
         "return %loss",
     ]
     assert stages(job.step())[-1].graph.outputs[0].name == "loss"
@@ -336,3 +343,74 @@ def test_a_module_may_not_call_a_result_like_a_value_of_every_program() -> None:
 
     with pytest.raises(CompositionError, match="Ok at 1 calls a result ok, which is a value of"):
         trace(Sequential[Linear[3, 2], Ok])
+
+
+class Sloppy(Module):
+    """What `how` does with its state."""
+
+    gain = Param("1", init="bias")
+    mean = State("1")
+    signature = "(1) -> (1)"
+    how: Any = None
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        cls.how(scope, x)
+        return scope.emit("relu", x)
+
+
+def twice(scope: Scope, x: Value) -> None:
+    """Two updates of one state."""
+    for _ in range(2):
+        scope.update("mean", scope.emit("column_sum", x))
+
+
+@pytest.mark.parametrize(
+    ("how", "phase", "message"),
+    [
+        (lambda s, x: s.update("mena", x), "train", "has no parameter mena; it has gain, mean"),
+        (lambda s, x: s.update("gain", x), "train", "gain is a parameter, which the optimizer up"),
+        (lambda s, x: s.update("mean", x), "train", "of mean is f32[1, 1], but the state is f32[1"),
+        (lambda s, x: s.update("mean", 0.0), "train", "of mean is 0.0, not a value of the graph"),
+        (lambda s, x: s.update("mean", Sloppy.mean), "train", "is the declaration of mean (write"),
+        (twice, "train", "the update of mean: it is updated already, and a step updates a state o"),
+        (twice, "eval", 'the update of mean is for training: emit it where scope.phase is "train"'),
+        (lambda s, x: s.random(), "eval", "asks for random numbers, which only a training step ha"),
+        (lambda s, x: s.random(), "train", "to trace it, give a loss"),
+    ],
+)
+def test_what_cannot_be_updated(how: Any, phase: Any, message: str, monkeypatch: Any):
+    monkeypatch.setattr(Sloppy, "how", staticmethod(how))
+    with pytest.raises(CompositionError) as caught:
+        trace(Sequential[Sloppy], phase=phase)
+    assert "Sloppy" in str(caught.value) and message in str(caught.value)
+
+
+def test_a_fused_type_may_hold_states_and_random_numbers():
+    class Drawing(Module):
+        seen = State("3")
+        signature = "(3) -> (3)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            if scope.phase == "train":
+                scope.update("seen", scope.outside().emit("column_sum", x))
+                scope.random()
+            return scope.emit("relu", x)
+
+    graph = trace(Fused[Linear[2, 3], Drawing], loss=MSE)
+    assert [(n.op.name, n.group) for n in graph.nodes][:4] == [
+        ("linear", "net"),
+        ("column_sum", ""),
+        ("constant", ""),
+        ("relu", "net"),
+    ]
+    for entry in (Job(Fused[Linear[2, 3], Drawing], 2, MSE, Adam()).step(),):
+        fused = stages(entry)[-1].graph
+        assert [n.op.name for n in fused.nodes if n.group == "net"] == ["fused"]
+
+
+def test_a_dtype_that_there_is_not():
+    with pytest.raises(CompositionError, match="State: there is no dtype 'float32'; there are f32"):
+        State("3", dtype="float32")
+    assert repr(Shift.seen) == "seen = State('N')"

@@ -23,6 +23,7 @@ from graphs import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from stateful_layers import RunningMean
 
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import Builder, ComputeGraph, Value
@@ -31,10 +32,12 @@ from noeira.ir.text import Dump, parse_dump
 from noeira.ir.types import TensorType, lay_out
 from noeira.ir.verify import verify
 from noeira.job import Job
-from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
+from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
 from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.fuse import Fuse
+from noeira.passes.guard import Guard
+from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
 from noeira.passes.pipeline import Pipeline, resume
 from noeira.passes.resident import Resident
@@ -50,6 +53,8 @@ OPTIONS: list[Pass] = [
     ApplyOptimizer(),
     ApplyOptimizer("sgd", 1e-07, (("momentum", 0.9), ("nesterov", True)), 64, "cost"),
     ApplyOptimizer(options=(("decay", ()), ("weight_decay", -0.0))),
+    Guard(),
+    Hold(),
     KeepGradients(),
     Resident(),
     Resident(60000, (("loss", 100.0), ("correct", 1.0))),
@@ -151,7 +156,7 @@ def test_every_pass_can_be_undone(job: Job):
         for before, after, text in zip(found, found[1:], first.todo, strict=False):
             step = parse_pass(text)
             step.check(before.graph, after.graph)
-            if step.name in ("vjp", "update", "keep_gradients", "resident"):
+            if step.name in ("vjp", "update", "guard", "keep_gradients", "resident"):
                 assert step.undo(after.graph) == before.graph
             elif step.name == "fuse":
                 assert same_nodes(step.undo(after.graph), before.graph)
@@ -193,7 +198,7 @@ def test_every_pass_is_tried():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fold", "line 2: there is no pass 'fold'; there are vjp, update, keep_gradients"),
+        ("fold", "line 2: there is no pass 'fold'; there are hold, vjp, update, guard"),
         ("vjp{cost = 1}", "line 2: vjp has no attribute 'cost'; it has loss"),
         ("dce{x = 1}", "line 2: dce has no attribute 'x'; it has none"),
         ("vjp{loss = 1}", "line 2: vjp: loss must be a text in quotes, not 1"),
@@ -227,12 +232,13 @@ def test_going_on_from_any_stage_ends_the_same(job: Job):
 def test_a_dump_says_what_was_done_and_what_is_to_do():
     progress = [str(dump).splitlines()[1] for dump in stages(SMALL.gradients())]
     assert progress == [
-        "// done: trace   to do: vjp, keep_gradients, dce, fuse, schedule",
-        "// done: trace, vjp   to do: keep_gradients, dce, fuse, schedule",
-        "// done: trace, vjp, keep_gradients   to do: dce, fuse, schedule",
-        "// done: trace, vjp, keep_gradients, dce   to do: fuse, schedule",
-        "// done: trace, vjp, keep_gradients, dce, fuse   to do: schedule",
-        "// done: trace, vjp, keep_gradients, dce, fuse, schedule   to do: -",
+        "// done: trace   to do: hold, vjp, keep_gradients, dce, fuse, schedule",
+        "// done: trace, hold   to do: vjp, keep_gradients, dce, fuse, schedule",
+        "// done: trace, hold, vjp   to do: keep_gradients, dce, fuse, schedule",
+        "// done: trace, hold, vjp, keep_gradients   to do: dce, fuse, schedule",
+        "// done: trace, hold, vjp, keep_gradients, dce   to do: fuse, schedule",
+        "// done: trace, hold, vjp, keep_gradients, dce, fuse   to do: schedule",
+        "// done: trace, hold, vjp, keep_gradients, dce, fuse, schedule   to do: -",
     ]
 
 
@@ -240,7 +246,7 @@ def test_a_pipeline_times_its_passes():
     found: dict[str, float] = {}
     first = SMALL.step()
     resume(first)(first, seconds=found)
-    assert list(found) == ["vjp", "update", "dce", "fuse", "schedule"]
+    assert list(found) == ["vjp", "update", "guard", "dce", "fuse", "schedule"]
     assert all(0 < value < 1 for value in found.values())
 
 
@@ -380,7 +386,7 @@ def test_a_loss_is_one_number():
 
 def test_no_gradient_is_computed_that_nobody_wants():
     nodes = stages(Job(Sequential[Linear[4, 5], ReLU, Linear[5, 3]], 2, CrossEntropy).gradients())[
-        1
+        2
     ].graph.nodes
     assert not any(v.name in ("d.x", "d.target") for n in nodes for v in n.outputs)
     assert [n.op.name for n in nodes if n.origin.by == "vjp"] == [
@@ -507,3 +513,18 @@ def test_an_update_that_is_none(options: str, message: str) -> None:
     dump = job.gradients()
     with pytest.raises(NoeiraError, match=message):
         parse_pass(f"update{options}")(parse_pass("vjp")(dump.graph))
+
+
+def test_an_update_that_a_bad_step_would_make_is_refused():
+    dump = stages(SMALL.step())[3]
+    graph, moment = dump.graph, dump.graph.state("adam.m").value
+    others = tuple(u for u in graph.updates if u.state != moment)
+    builder = Builder.of(replace(graph, updates=others))
+    builder.update(moment, emit(builder, "copy", moment, hint="moved"))
+    with pytest.raises(VerifyError, match=r"%moved updates %adam\.m whether the step is ok or not"):
+        resume(dump)(Dump(builder.done(graph.outputs), dump.done, dump.todo))
+
+
+def test_guard_keeps_what_nobody_else_guards(golden: Callable[..., None]):
+    found = stages(Job(Sequential[Linear[4, 3], RunningMean[3]], 2, MSE, SGD()).step())
+    golden(changed(found[2].graph, found[3].graph))

@@ -212,7 +212,7 @@ def test_a_bad_step_inside_a_native_call_of_several() -> None:
     program.load(x, y, shuffle=False)
     with pytest.raises(noeira.NotFiniteError, match=r"step 5 is not finite: x\[45, 2\] is nan"):
         program.steps(6)
-    assert program.store.arrays["step"] == 4 and program.loaded().done == 4
+    assert program.store.arrays["adam.step"] == 4 and program.loaded().done == 4
     x[45, 2] = 0
     program.loaded().renew(x, y, None)
     program.steps(14)
@@ -299,7 +299,7 @@ def test_a_loss_that_is_not_finite_changes_nothing_but_the_tick() -> None:
     x, y = data(10)
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=10)
     program.step(x, y)
-    names = ("params", "m", "v", "step")
+    names = ("params", "adam.m", "adam.v", "adam.step")
     before = {n: program.store.arrays[n].tobytes() for n in names}
     bad = x.copy()
     bad[3, 4] = np.nan
@@ -316,7 +316,7 @@ def test_native_stepping_stops_at_a_bad_loss_and_names_the_node() -> None:
     program.load(x, y, shuffle=False)
     with pytest.raises(noeira.NotFiniteError, match=r"step 3 is not finite: x\[25, 2\] is inf;"):
         program.steps(4)
-    assert program.store.arrays["step"] == 2
+    assert program.store.arrays["adam.step"] == 2
     program.params["2.bias"][0] = np.nan
     with pytest.raises(noeira.NotFiniteError, match=r"parameter 2\.bias is not finite"):
         program.steps(4)
@@ -353,7 +353,7 @@ def test_calls_from_threads_wait_for_each_other() -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    assert program.store.arrays["step"] == 200
+    assert program.store.arrays["sgd.step"] == 200
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -716,5 +716,5 @@ def test_a_native_call_ends_by_the_clock(
     did = program.entries["steps"].run(1_000_000_000)
     assert time.perf_counter() - started < 2.0
     # What was counted is what was done.
-    assert 0 < did == program.store.arrays["step"] - 1
+    assert 0 < did == program.store.arrays["sgd.step"] - 1
     assert program.loaded().done == (did + 1) % 4

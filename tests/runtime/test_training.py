@@ -150,7 +150,7 @@ def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
     trainer = noeira.Trainer(Net, batch=20)
     with pytest.raises(noeira.NotFiniteError, match=r"step 2 is not finite: x\[37, 5\] is nan"):
         trainer.fit((x, y), epochs=2, shuffle=False, progress=False)
-    assert trainer.program.store.arrays["step"] == 1
+    assert trainer.program.store.arrays["adam.step"] == 1
     assert np.isfinite(trainer.program.store.arrays["params"]).all()
 
 

@@ -42,7 +42,7 @@ def compiled(target: str, net: Any = SMALL, rows: int = 7, dtype: Any = "f32") -
 def bits(program: noeira.Program) -> list[bytes]:
     """Everything that training changes: parameters, then moments."""
     params = [program.params[name].tobytes() for name in program.params]
-    return params + [program.store.view(kind, "0.weight").tobytes() for kind in ("m", "v")]
+    return params + [program.store.moment(kind, "0.weight").tobytes() for kind in ("m", "v")]
 
 
 def check_equal_steps(dtype: str) -> None:

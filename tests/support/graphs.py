@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from stateful_layers import Net
 
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.graph import Builder, ComputeGraph, Node, Origin, Value
@@ -91,6 +92,7 @@ JOBS: dict[str, Job] = {
         SGD(momentum=0.9, dampening=0.1, weight_decay=0.1),
         init=Normal[0.0, 0.5],
     ),
+    "states": Job(Net, 4, CrossEntropy, Adam()),
     "axes": Job(
         Sequential[Linear[5, 32], Tanh, Linear[32, 2]],
         2,
@@ -151,7 +153,7 @@ def arrays(graph: ComputeGraph, seed: int = 0) -> dict[str, np.ndarray]:
         found[given.value.name] = drawn(random, given.value.type, given.limit)
     for state in graph.states:
         value = drawn(random, state.value.type, 1)
-        if state.value.name in ("m", "v", "gradients"):
+        if state.value.name in ("adam.m", "adam.v", "sgd.m", "gradients"):
             value = np.zeros_like(value)
         if state.members:
             value = np.zeros_like(value)

@@ -1,4 +1,6 @@
-"""What a step keeps account of: whether it is ok, counters, running totals, the data cursor."""
+"""What a step keeps account of: whether it is ok, what then becomes of states, counters, running
+totals, the data cursor.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +45,39 @@ class Finite(Op):
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (BadSample((TensorType("f32", (3,)),), "rank 0"),)
+
+
+class Keep(Op):
+    """What a state becomes: `new` if the step is ok, else what it was."""
+
+    name, operands, aliases = "keep", ("new", "old", "ok"), {0: 1}
+
+    def infer(
+        self, attrs: Any, new: TensorType, old: TensorType, ok: TensorType
+    ) -> tuple[TensorType, ...]:
+        expect("keep", "new", new, old)
+        expect("keep", "ok", ok, FLAG)
+        return (old,)
+
+    def reference(
+        self, attrs: Any, new: np.ndarray, old: np.ndarray, ok: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        return (new if ok else old,)
+
+    def samples(self) -> tuple[Sample, ...]:
+        def sample(type: TensorType) -> Sample:
+            kind = "normal" if type.is_float else "counter"
+            return Sample((Draw(type, kind), Draw(type, kind), Draw(FLAG, "true")), {}, ())
+
+        f32 = [TensorType("f32", shape) for shape in ((1,), (257,), (7, 33), ())]
+        return (*map(sample, f32), sample(COUNTER), sample(TensorType("bool", (19,))))
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        f32, f64 = TensorType("f32", (3,)), TensorType("f64", (3,))
+        return (
+            BadSample((f64, f32, FLAG), "new is f64[3], it must be f32[3]"),
+            BadSample((f32, f32, COUNTER), "must be bool[]"),
+        )
 
 
 class Count(Op):

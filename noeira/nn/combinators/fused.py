@@ -9,14 +9,17 @@ from typing import Any, ClassVar, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.states import COUNTER, SEED, TICK
 from noeira.ir.types import TensorType
 from noeira.nn.combinators.chain import composed, replaced
 from noeira.nn.combinators.container import Container
 from noeira.nn.core.binding import as_written
+from noeira.nn.core.init import Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
 from noeira.nn.core.slots import modules
+from noeira.nn.core.tensors import tensors
 from noeira.nn.core.unify import Misfit, solve
 
 # (first type without its parameters, the types after it) -> the named fused type that has the first
@@ -127,17 +130,17 @@ class Fused(Container):
 
 
 def probe(cls: type[Module]) -> tuple[Node, ...]:
-    """The nodes of a fused type for two small samples; open sizes are made up."""
+    """The nodes of a fused type's kernel for two small samples; open sizes are made up."""
     builder = Builder("probe")
-    tensors = {**cls.parameters(), **cls.states()}
-    values = {path: Value(path, TensorType("f32", info.shape)) for path, info in tensors.items()}
+    values = tensors(cls, Kaiming(), "f32").values()
+    values |= {name: Value(name, COUNTER) for name in (SEED, TICK)}
     signature = small(cls.shapes())
     inputs = [
         builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
         for p in signature.inputs
     ]
     Scope(builder, cls, values).run(*inputs)
-    return tuple(builder.nodes)
+    return tuple(node for node in builder.nodes if node.group)
 
 
 def small(signature: Signature) -> Signature:

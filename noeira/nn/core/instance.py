@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError, DtypeError
+from noeira.ir.states import BUFFERS, PARAMS
 from noeira.nn.core.init import initializer
 from noeira.nn.core.parameters import Parameter, StateTensor, joined
 from noeira.nn.core.slots import described
@@ -27,12 +28,10 @@ class Instance:
     inner: dict[str, Any]
 
     def begin(self: Any, init: Any, seed: int, dtype: str) -> None:
-        """Allocate the store of a whole network and fill it.
-
-        Member i of the layout is drawn from stream i of the initial values.
-        """
-        from noeira.ir.random import INITIAL_STREAM, check_key, fill
-        from noeira.ir.types import TensorType
+        """Allocate the store of a whole network and fill it."""
+        from noeira.ir.initial import begin_state
+        from noeira.ir.random import check_key
+        from noeira.nn.core.tensors import tensors
         from noeira.runtime.store import Store
 
         rule = initializer(init)
@@ -42,16 +41,12 @@ class Instance:
                 f"parameters are kept in f32 or f64, not {described(dtype)}{near(dtype)}"
             )
         module: type[Module] = type(self)
-        states = module.states()
-        types = {path: TensorType(info.dtype, info.shape) for path, info in states.items()}
-        self.store, self.path, self.inner = Store(module.layout(), types, dtype), "", {}
-        infos = module.parameters()
-        for index, member in enumerate(self.store.layout.members):
-            distribution = infos[member.name].distribution(rule)
-            values = fill(distribution, seed, INITIAL_STREAM + index, member.shape, dtype)
-            self.store.view("val", member.name)[...] = values
-        for path, info in states.items():
-            self.store.view("state", path)[...] = fill(info.init, seed, 0, info.shape, "f64")
+        made = tensors(module, rule, dtype)
+        self.store = Store(made.layout(PARAMS), dtype, made.layout(BUFFERS))
+        self.path, self.inner = "", {}
+        for state in made.states:
+            array = self.store.array(state.value.name, state.value.type)
+            begin_state(made.states, made.layouts, state, seed, array)
 
     def child(self: Any, index: int) -> Any:
         """The child instance at `index`, the same object each time."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 from noeira.errors import CompositionError
 from noeira.ir.random import Distribution, zero
+from noeira.ir.states import FIRST_MOMENT, SECOND_MOMENT
+from noeira.ir.types import DTYPE_BYTES
 from noeira.nn.core.expression import Axis, names, substitute
 from noeira.nn.core.signature import parse_axis
 
@@ -66,6 +68,10 @@ class Tensor:
     def expressions(self) -> tuple[str, ...]:
         """Every expression in type parameters."""
         return self.shape
+
+    def __repr__(self) -> str:
+        """As it is written: `running_mean = State('C')`."""
+        return f"{self.name} = {type(self).__name__}({', '.join(map(repr, self.shape))})"
 
     def absent(self, module: type[Module]) -> AttributeError:
         """The error for a tensor that the type switched off."""
@@ -140,13 +146,26 @@ class Param(Tensor):
 
 
 class State(Tensor):
-    """A tensor that outlives a step and has no gradient: `running_mean = State("C")`."""
+    """A tensor that outlives a step and has no gradient: `running_mean = State("C")`.
+
+    `trace` reads it as it reads a parameter, `scope.param("running_mean")`, and gives it the value
+    that it has from the next step on by `scope.update`.
+    init: a `Distribution`; 0 by default. dtype: the network's by default.
+    """
 
     def __init__(
-        self, *shape: str, init: Distribution | None = None, dtype: str = "f32", when: str = ""
+        self,
+        *shape: str,
+        init: Distribution | None = None,
+        dtype: str | None = None,
+        when: str = "",
     ) -> None:
         super().__init__(*shape, when=when)
         self.init, self.dtype = init or zero(), dtype
+        if dtype is not None and dtype not in DTYPE_BYTES:
+            raise CompositionError(
+                f"State: there is no dtype {dtype!r}; there are {', '.join(DTYPE_BYTES)}"
+            )
 
     @overload
     def __get__(self, instance: None, owner: type) -> State: ...
@@ -208,11 +227,11 @@ class ParamInfo:
 
 @dataclass(frozen=True)
 class StateInfo:
-    """A state of a network type: everything but its elements."""
+    """A state of a network type: everything but its elements. dtype: None for the network's."""
 
     path: str
     shape: tuple[int, ...]
-    dtype: str
+    dtype: str | None
     init: Distribution
     module: type[Module]
     module_path: str
@@ -260,13 +279,13 @@ class Parameter(Owned):
 
     @property
     def m(self) -> np.ndarray:
-        """The optimizer's first moment; made on first use."""
-        return self.store.view("m", self.path)
+        """The first moment of the optimizer that trains the network."""
+        return self.store.moment(FIRST_MOMENT, self.path)
 
     @property
     def v(self) -> np.ndarray:
-        """The optimizer's second moment; made on first use."""
-        return self.store.view("v", self.path)
+        """The second moment of the optimizer that trains the network."""
+        return self.store.moment(SECOND_MOMENT, self.path)
 
 
 def joined(path: str, name: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import ROOT, Builder, Origin, Value
+from noeira.ir.states import SEED, TICK
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
     check_child,
@@ -15,6 +17,7 @@ from noeira.nn.core.promise import (
     check_operands,
     check_outputs,
     check_rows,
+    check_update,
 )
 
 if TYPE_CHECKING:
@@ -25,11 +28,14 @@ if TYPE_CHECKING:
 class Scope:
     """Where a module is traced.
 
-    values: the parameters and states of the whole network by their dotted paths.
+    values: the parameters and states of the whole network by their dotted paths; in training, %seed
+    and %tick.
     path, module: the place in the tree, and the type there. group: the stamp of the fused type
     around it.
     phase: `train` or `eval`, decided when tracing.
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
+    updated: the new values of states, by their dotted paths. streams: the numbers of the streams of
+    random numbers. All places of one trace share these two.
     """
 
     builder: Builder
@@ -40,6 +46,8 @@ class Scope:
     phase: Literal["train", "eval"] = "train"
     caller: type[Module] | None = None
     inputs: tuple[Value, ...] = ()
+    updated: dict[str, Value] = field(default_factory=dict)
+    streams: Iterator[int] = field(default_factory=itertools.count)
 
     def emit(self, op: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any) -> Any:
         """Emit one node, stamped with this place; its results are called path.op unless `hint` says
@@ -63,6 +71,35 @@ class Scope:
         if found is None:
             raise self.no_param(name)
         return found
+
+    def update(self, name: str, new: Value) -> None:
+        """Let the state `name` of the module here be `new` from the next step on, if this one is
+        ok. In this step it has the value that `param` gives throughout.
+
+        What only `new` is made of belongs to no kernel of a fused type: emit it `outside`.
+        Raises CompositionError if there is no such state, or it cannot become this.
+        """
+        check_update(self, name, new)
+        self.updated[joined(self.path, name)] = new
+
+    def random(self) -> tuple[Value, Value, Value]:
+        """What random numbers follow from: the seed, the tick, and the number of a stream that is
+        this call's alone, all i64[]. Each step has another tick, and so other numbers.
+
+        Raises CompositionError outside training.
+        """
+        if TICK not in self.values:
+            raise CompositionError(
+                f"{self.module!r} asks for random numbers, which only a training step has: "
+                'do so where scope.phase is "train"; to trace it, give a loss'
+            )
+        number = float(next(self.streams))
+        stream = self.outside().emit("constant", value=number, dtype="i64", hint="stream")
+        return self.values[SEED], self.values[TICK], stream
+
+    def outside(self) -> Scope:
+        """This place outside the fused type around it, for nodes that are not in its kernel."""
+        return replace(self, group="")
 
     def no_param(self, name: str) -> CompositionError:
         """The error for a tensor that the module does not have."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
-from noeira.ir.states import INPUT, LOSS, PARAMS, TARGET, is_reserved
-from noeira.ir.types import TensorType
+from noeira.ir.states import COUNTER, INPUT, LOSS, SEED, TARGET, TICK, is_reserved
+from noeira.ir.types import Layout, TensorType
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Shape, Signature
+from noeira.nn.core.tensors import Tensors, tensors
 
 Phase = Literal["train", "eval"]
 
@@ -33,13 +35,16 @@ def trace(
     its outputs.
 
     Returns the network's outputs; with a loss or metrics it returns their values, and not the
-    outputs.
+    outputs. A graph of phase train with a loss has %seed and %tick, and counts its calls.
     input: shapes of one sample, for axes that the type leaves open. Raises CompositionError or
     ShapeError.
     """
     shapes = net.solve(*per_sample(net, input))
     builder = Builder(f"{graph_name(net)}.{entry}")
-    values = declare_tensors(builder, net, init, dtype)
+    own = tensors(net, initializer(init), dtype)
+    values = declare_tensors(builder, net, own)
+    if phase == "train" and loss is not None:
+        values |= {name: builder.state(name, COUNTER) for name in (SEED, TICK)}
     inputs = [
         builder.input(name, typed(p, batch, dtype), p.limit)
         for name, p in zip(input_names(shapes), shapes.inputs, strict=True)
@@ -50,17 +55,19 @@ def trace(
     given = scope.run(*inputs)
     outputs = given if isinstance(given, tuple) else (given,)
     check_hints(builder)
-    if target is None:
-        return builder.done(owned(builder, outputs))
-    found = list[Value]()
+    found = list(outputs) if target is None else list[Value]()
+    # Losses and metrics have no tensors of their own.
+    beside = replace(scope, values={n: values[n] for n in (SEED, TICK) if n in values})
     if loss is not None:
-        made = Scope(builder, loss, {}, path=LOSS, phase=phase).run(outputs[0], target)
+        made = replace(beside, module=loss, path=LOSS).run(outputs[0], target)
         found.append(made if made.name == LOSS else copied(builder, made, LOSS))
     for index, kind in enumerate(metrics):
-        path = f"metric.{index}"
-        made = Scope(builder, kind, {}, path=path, phase=phase).run(outputs[0], target)
+        made = replace(beside, module=kind, path=f"metric.{index}").run(outputs[0], target)
         found += made if isinstance(made, tuple) else (made,)
-    return builder.done(owned(builder, found))
+    taken = update_states(builder, own, scope.updated)
+    if TICK in values:
+        count_calls(builder, values[TICK])
+    return builder.done(owned(builder, found, taken))
 
 
 def check_hints(builder: Builder) -> None:
@@ -106,31 +113,18 @@ def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
     return TensorType(pattern.dtype or dtype, (batch, *pattern.shape))
 
 
-def declare_tensors(
-    builder: Builder, net: type[Module], init: Initializer | type[Initializer], dtype: str
-) -> dict[str, Value]:
-    """Declare the parameters, members of one flat state, and the states; gives them by their dotted
-    paths.
-    """
-    rule, infos = initializer(init), net.parameters()
-    values: dict[str, Value] = {}
-    for path in (*infos, *net.states()):
+def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[str, Value]:
+    """Declare the parameters and the states of modules; gives them by their dotted paths."""
+    values = own.values()
+    for path in values:
         if is_reserved(path):
             raise CompositionError(
                 f"{net!r}: a tensor of the network itself cannot be called {path}, which is a "
                 "value of every program; give it another name"
             )
-    if infos:
-        layout = net.layout()
-        builder.layouts.append(layout)
-        members = [Value(m.name, TensorType(dtype, m.shape)) for m in layout.members]
-        initial = [str(infos[m.name].distribution(rule)) for m in layout.members]
-        flat = TensorType(dtype, (layout.size,), layout.name)
-        builder.state(PARAMS, flat, members, initial)
-        values |= {m.name: m for m in members}
-    for path, info in net.states().items():
-        type = TensorType(info.dtype, info.shape)
-        values[path] = builder.state(path, type, initial=(str(info.init),))
+    builder.layouts += own.layouts
+    for state in own.states:
+        builder.state(state.value.name, state.value.type, state.members, state.initial)
     return values
 
 
@@ -158,20 +152,58 @@ def declare_target(
     return builder.input(TARGET, typed(wanted[0], batch, dtype), wanted[0].limit)
 
 
-def owned(builder: Builder, outputs: Sequence[Value]) -> list[Value]:
-    """The outputs, copied where they are given, only a view, the update of a state, or returned
-    twice.
+def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) -> set[str]:
+    """Update the states that modules gave new values, a flat one as a whole; gives the names of the
+    values that lie in their memory.
     """
-    free = {v.name for node in builder.nodes if node.op.launches for v in node.outputs}
-    free -= {update.new.name for update in builder.updates}
+    values, taken = own.values(), set[str]()
+    for state in own.states:
+        names = [part.name for part in (state.members or (state.value,))]
+        if not any(name in updated for name in names):
+            continue
+        new = owned(builder, [updated.get(n, values[n]) for n in names], taken, "state")
+        taken |= {value.name for value in new}
+        if state.members:
+            with builder.at(Origin(ROOT, "states side by side", "trace")):
+                new = [packed(builder, own.layout(state.value.name), new, state.value.name)]
+        builder.update(state.value, new[0])
+    return taken
+
+
+def packed(builder: Builder, layout: Layout, parts: Sequence[Value], state: str) -> Value:
+    """The new value of a flat state."""
+    offsets = tuple(member.offset for member in layout.members)
+    return builder.emit(
+        "pack",
+        *parts,
+        layout=layout.name,
+        size=layout.size,
+        offsets=offsets,
+        hint=f"{state}.next",
+    )
+
+
+def count_calls(builder: Builder, tick: Value) -> None:
+    """Let %tick count the calls, whether they are ok or not."""
+    with builder.at(Origin(ROOT, "count of calls", "trace")):
+        builder.update(tick, builder.emit("count", tick, hint=f"{TICK}.next"))
+
+
+def owned(
+    builder: Builder, values: Sequence[Value], taken: set[str], purpose: str = "output"
+) -> list[Value]:
+    """The values in memory of their own: copied where they are given, only a view, twice there, or
+    taken for something else.
+    """
+    free = {v.name for node in builder.nodes if node.op.launches for v in node.outputs} - taken
     found = list[Value]()
-    for value in outputs:
-        found.append(value if value.name in free else copied(builder, value, "output"))
+    for value in values:
+        found.append(value if value.name in free else copied(builder, value, purpose))
         free.discard(value.name)
     return found
 
 
 def copied(builder: Builder, value: Value, name: str) -> Value:
     """The value in memory of its own, under a name."""
-    with builder.at(Origin(ROOT, "output", "trace")):
+    with builder.at(Origin(ROOT, name, "trace")):
         return builder.emit("copy", value, hint=name)

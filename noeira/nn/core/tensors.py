@@ -1,0 +1,60 @@
+"""The memory that a network type asks for, as states of a graph: what `trace` declares, and what an
+instance begins with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noeira.ir.graph import State, Value
+from noeira.ir.states import BUFFERS, PARAMS
+from noeira.ir.types import Layout, TensorType, lay_out
+
+if TYPE_CHECKING:
+    from noeira.nn.core.init import Initializer
+    from noeira.nn.core.module import Module
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Flat states and their layouts: %params, the parameters, and %buffers, the states of modules
+    that have the network's dtype. States that have a dtype of their own stand alone.
+    """
+
+    layouts: tuple[Layout, ...]
+    states: tuple[State, ...]
+
+    def values(self) -> dict[str, Value]:
+        """The parameters and states of modules by their dotted paths."""
+        parts = (part for s in self.states for part in (s.members or (s.value,)))
+        return {value.name: value for value in parts}
+
+    def layout(self, state: str) -> Layout:
+        """The layout of a flat state; an empty one if the network has no such state."""
+        name = "net" if state == PARAMS else state
+        return next((found for found in self.layouts if found.name == name), Layout(name, 0, ()))
+
+
+def tensors(net: type[Module], rule: Initializer, dtype: str) -> Tensors:
+    """The states of a network type, with how they begin."""
+    infos, states = net.parameters(), net.states()
+    layouts, found = list[Layout](), list[State]()
+
+    def flat(name: str, layout: Layout, initial: list[str]) -> None:
+        members = tuple(Value(m.name, TensorType(dtype, m.shape)) for m in layout.members)
+        value = Value(name, TensorType(dtype, (layout.size,), layout.name))
+        layouts.append(layout)
+        found.append(State(value, members, tuple(initial)))
+
+    if infos:
+        layout = net.layout()
+        flat(PARAMS, layout, [str(infos[m.name].distribution(rule)) for m in layout.members])
+    buffers = {path: info.shape for path, info in states.items() if info.dtype is None}
+    if buffers:
+        flat(BUFFERS, lay_out(BUFFERS, buffers), [str(states[path].init) for path in buffers])
+    for path, info in states.items():
+        if info.dtype is not None:
+            value = Value(path, TensorType(info.dtype, info.shape))
+            found.append(State(value, initial=(str(info.init),)))
+    return Tensors(tuple(layouts), tuple(found))
