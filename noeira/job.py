@@ -130,12 +130,8 @@ class Job:
     def update(self) -> ApplyOptimizer:
         """The pass that appends the optimizer."""
         assert self.optimizer is not None
-        infos = self.net.parameters()
-        layout = self.net.layout()
-        decayed = max((m.end for m in layout.members if infos[m.name].decay), default=0)
         chosen = self.optimizer
-        options = tuple(chosen.options().items())
-        return ApplyOptimizer(chosen.op, chosen.lr, options, decayed)
+        return ApplyOptimizer(chosen.op, chosen.lr, tuple(chosen.options().items()))
 
     def dump(
         self,

@@ -4,7 +4,7 @@ the same graph.
     // noeira-ir 1
     // done: trace   to do: vjp, dce, fuse
     layout @net: 64 {
-      0.weight: [4, 3] @ 0
+      0.weight: [4, 3] @ 0 decay
       0.bias: [3] @ 32
     }
     graph @mlp.step {
@@ -217,11 +217,12 @@ class GraphReader:
         if text.strip() == "}":
             self.layouts[layout.name], self.layout = layout, None
             return
-        found = re.fullmatch(r"\s*(\S+): (\[[\d, ]*\]) @ (\d+)\s*", text)
+        found = re.fullmatch(r"\s*(\S+): (\[[\d, ]*\]) @ (\d+)( decay)?\s*", text)
         if not found:
             raise expected_error(text, number, "a member such as 0.weight: [4, 3] @ 0, or }")
         shape, offset = Line(found[2], number).shape(), Line(found[3], number).integer()
-        self.layout = replace(layout, members=(*layout.members, Member(found[1], shape, offset)))
+        member = Member(found[1], shape, offset, found[4] is not None)
+        self.layout = replace(layout, members=(*layout.members, member))
 
     def declare(self, line: Line) -> Value:
         """`%x: f32[3]`, a new name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 DTYPE_BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1}
@@ -56,11 +57,12 @@ class Range:
 
 @dataclass(frozen=True)
 class Member:
-    """A named part of a layout: its shape and its first element."""
+    """A named part of a layout: its shape, its first element; decay: weight decay acts on it."""
 
     name: str
     shape: tuple[int, ...]
     offset: int
+    decay: bool = False
 
     @property
     def size(self) -> int:
@@ -72,6 +74,10 @@ class Member:
         """One past the last element."""
         return self.offset + self.size
 
+    def __str__(self) -> str:
+        shape = f"[{', '.join(map(str, self.shape))}]"
+        return f"{self.name}: {shape} @ {self.offset}{' decay' if self.decay else ''}"
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -82,8 +88,20 @@ class Layout:
     members: tuple[Member, ...]
 
     def __str__(self) -> str:
-        lines = [f"  {m.name}: [{', '.join(map(str, m.shape))}] @ {m.offset}" for m in self.members]
+        lines = [f"  {member}" for member in self.members]
         return "\n".join([f"layout @{self.name}: {self.size} {{", *lines, "}"])
+
+    def decayed(self) -> tuple[Range, ...]:
+        """The elements that weight decay acts on: neighbours, and the gaps between them, in one
+        range.
+        """
+        found = list[Range]()
+        for member in (m for m in self.members if m.decay):
+            if found and aligned(found[-1].stop) == member.offset:
+                found[-1] = Range(found[-1].start, member.end)
+            else:
+                found.append(Range(member.offset, member.end))
+        return tuple(found)
 
     def member(self, name: str) -> Member:
         """The member called `name`; KeyError if there is none."""
@@ -98,10 +116,12 @@ def aligned(elements: int) -> int:
     return -(-elements // LAYOUT_ALIGNMENT) * LAYOUT_ALIGNMENT
 
 
-def lay_out(name: str, shapes: dict[str, tuple[int, ...]]) -> Layout:
-    """Place tensors one after the other, in the order given."""
+def lay_out(
+    name: str, shapes: Mapping[str, tuple[int, ...]], decayed: Collection[str] = ()
+) -> Layout:
+    """Place tensors one after the other, in the order given; weight decay acts on some."""
     offset, members = 0, list[Member]()
     for member, shape in shapes.items():
-        members.append(Member(member, shape, offset))
+        members.append(Member(member, shape, offset, member in decayed))
         offset = aligned(members[-1].end)
     return Layout(name, offset, tuple(members))

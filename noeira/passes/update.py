@@ -23,7 +23,7 @@ from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
 from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, optimizer_state
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import Layout, TensorType
 from noeira.passes.base import Pass, appended, defined, parameters
 
 
@@ -31,14 +31,13 @@ from noeira.passes.base import Pass, appended, defined, parameters
 class ApplyOptimizer(Pass):
     """Append the optimizer `op` with its `options` (pairs of attribute and value).
 
-    decayed: elements of the layout, from its start, that weight decay applies to.
+    Weight decay acts on the members of the layout that are marked so.
     """
 
     name: ClassVar[str] = "update"
     op: str = "adam"
     lr: float = 0.001
     options: tuple[tuple[str, Any], ...] = ()
-    decayed: int = 0
     loss: str = LOSS
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
@@ -55,7 +54,7 @@ class ApplyOptimizer(Pass):
             following = builder.emit(
                 self.op,
                 *operands,
-                **self.attrs(),
+                **self.attrs(graph.layout(params.type.layout or "")),
                 hint=tuple(f"{v.name}.next" for v in (params, *moments)),
             )
             counted = builder.emit("count", step, ok, hint=f"{step.name}.next")
@@ -64,13 +63,17 @@ class ApplyOptimizer(Pass):
             builder.update(state, new)
         return builder.done(graph.outputs)
 
-    def attrs(self) -> dict[str, Any]:
-        """The attributes of the optimizer's node. Raises VerifyError."""
+    def given(self) -> dict[str, Any]:
+        """The options by name. Raises VerifyError."""
         if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in self.options):
             raise VerifyError('update: options are pairs such as ["beta1", 0.9]')
-        options = dict(self.options)
-        if options.get("weight_decay") and self.decayed:
-            options["decay"] = (Range(0, self.decayed),)
+        return dict(self.options)
+
+    def attrs(self, layout: Layout) -> dict[str, Any]:
+        """The attributes of the optimizer's node over such a layout. Raises VerifyError."""
+        options = self.given()
+        if options.get("weight_decay"):
+            options["decay"] = layout.decayed()
         return options
 
     def moments(self) -> tuple[str, ...]:
@@ -82,7 +85,7 @@ class ApplyOptimizer(Pass):
         if not isinstance(rule, Optimizer):
             known = ", ".join(o.name for o in OPS.values() if isinstance(o, Optimizer))
             raise VerifyError(f"update: {self.op} is no optimizer; there are {known}")
-        names = rule.moments(filled(rule.name, rule.Attrs, self.attrs()))
+        names = rule.moments(filled(rule.name, rule.Attrs, self.given()))
         return tuple(optimizer_state(self.op, name) for name in names)
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:

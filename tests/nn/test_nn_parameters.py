@@ -99,6 +99,7 @@ def test_decayed_parameters_lie_first():
     weights = ["0.weight", "1.0.0.weight", "1.1.0.weight", "2.weight"]
     assert names == weights + [name.replace("weight", "bias") for name in weights]
     assert all(member.offset % 32 == 0 for member in layout.members)
+    assert [member.decay for member in layout.members] == [True] * 4 + [False] * 4
     assert layout.size == 784 * 256 + 2 * 256 * 256 + 2560 + 3 * 256 + 32
 
 

@@ -198,10 +198,11 @@ class Module(Instance, metaclass=ModuleType):
 
     @classmethod
     def layout(cls) -> Layout:
-        """How the parameters lie in flat memory: those that decay, then the others."""
+        """How the parameters lie in flat memory: those with weight decay, then the others."""
         infos = cls.parameters().values()
-        order = [i for i in infos if i.decay] + [i for i in infos if not i.decay]
-        return lay_out("net", {info.path: info.shape for info in order})
+        order = sorted(infos, key=lambda info: not info.decay)
+        decayed = {info.path for info in infos if info.decay}
+        return lay_out("net", {info.path: info.shape for info in order}, decayed)
 
     @classmethod
     def shapes(cls) -> Signature:
