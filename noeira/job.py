@@ -16,6 +16,7 @@ from noeira.ir.verify import verify
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
+from noeira.nn.core.targets import check_metrics, target_patterns
 from noeira.nn.core.trace import graph_name, per_sample, trace
 from noeira.nn.loss import Loss, LossLike, loss_type
 from noeira.nn.metrics import Accuracy, MetricLike, metric_types
@@ -190,18 +191,19 @@ def make_job(
     if chosen is not None and not net.parameters():
         raise CompositionError(f"{net!r} has no parameters, so there is nothing to train")
     kinds = default_metrics(net, loss_kind, input) if metrics is None else metric_types(metrics)
+    check_metrics(net, net.solve(*per_sample(net, input)).outputs, loss_kind, kinds, dtype)
     return Job(net, int(batch), loss_kind, chosen, kinds, input, init, dtype)
 
 
 def default_metrics(
     net: type[Module], loss: type[Loss] | None, input: Shape | tuple[Shape, ...] | None
 ) -> tuple[type[Module], ...]:
-    """Accuracy, where the loss takes class numbers."""
+    """Accuracy, where the loss takes one output and class numbers."""
     if loss is None:
         return ()
-    prediction = net.solve(*per_sample(net, input)).outputs[0]
-    target = loss.solve(prediction.written(), None).inputs[1]
-    return (Accuracy,) if target.limit is not None else ()
+    outputs = net.solve(*per_sample(net, input)).outputs
+    targets = target_patterns(net, outputs, [loss])
+    return (Accuracy,) if len(outputs) == len(targets) == 1 and targets[0].limit else ()
 
 
 def check_type(net: Any) -> None:

@@ -47,6 +47,26 @@ PROGRAMS = frozenset({SEED, LEARNING_RATE, CURSOR, BAD})
 RESERVED = INSTANCES | PROGRAMS | {INPUT, TARGET, ORDER, LOSS, OK, GRADS}
 
 
+def numbered(name: str, count: int) -> tuple[str, ...]:
+    """What inputs or targets are called: `x`, or `x0`, `x1`, … if there are several."""
+    return (name,) if count == 1 else tuple(f"{name}{index}" for index in range(count))
+
+
+def is_target(name: str) -> bool:
+    """Whether an input is a target: `target`, `target0`, …"""
+    return name.startswith(TARGET) and (name == TARGET or name[len(TARGET) :].isdecimal())
+
+
+def metric_sum(index: int) -> str:
+    """What is added up for metric `index`; its value is this over its count."""
+    return f"metric.{index}.sum"
+
+
+def metric_count(index: int) -> str:
+    """How many things the sum of metric `index` is about."""
+    return f"metric.{index}.count"
+
+
 def total(name: str) -> str:
     """The state that adds up a result over calls."""
     return f"total.{name}"

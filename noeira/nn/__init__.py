@@ -32,7 +32,7 @@ from noeira.nn.core.names import refuse as _refuse
 from noeira.nn.core.parameters import Param, Parameter, ParamInfo, State, StateInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import derived, flag, module, modules, number, size
-from noeira.nn.loss import MSE, CrossEntropy, Loss, SoftCrossEntropy
+from noeira.nn.loss import MSE, CrossEntropy, Loss, Losses, SoftCrossEntropy
 from noeira.nn.metrics import Accuracy, Metric, TopK
 from noeira.nn.optimizer import SGD, Adam, AdamW, Optimizer
 from noeira.nn.primitives.activations import (
@@ -78,6 +78,7 @@ __all__ = [
     "LinearSigmoid",
     "LinearTanh",
     "Loss",
+    "Losses",
     "Metric",
     "Mish",
     "Module",

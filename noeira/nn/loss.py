@@ -1,14 +1,19 @@
-"""Losses: modules of a prediction and a target that give one number, the mean over the batch."""
+"""Losses: modules of the network's outputs, then of targets, that give one number, the mean over
+the batch.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import functools
+import itertools
+from typing import Any, ClassVar, TypeAlias
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.slots import number
+from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.slots import modules, number
 
 
 class Loss(Module):
@@ -37,9 +42,7 @@ class CrossEntropy(Loss):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
-        loss, _ = scope.emit(
-            "cross_entropy", prediction, target, hint=("loss", "lse"), smoothing=cls.SMOOTHING
-        )
+        loss, _ = scope.emit("cross_entropy", prediction, target, smoothing=cls.SMOOTHING)
         return loss
 
 
@@ -56,9 +59,7 @@ class SoftCrossEntropy(Loss):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
-        loss, _ = scope.emit(
-            "soft_cross_entropy", prediction, target, hint=("loss", "lse"), smoothing=cls.SMOOTHING
-        )
+        loss, _ = scope.emit("soft_cross_entropy", prediction, target, smoothing=cls.SMOOTHING)
         return loss
 
 
@@ -69,7 +70,39 @@ class MSE(Loss):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
-        return scope.emit("mse", prediction, target, hint="loss")
+        return scope.emit("mse", prediction, target)
+
+
+class Losses(Loss):
+    """`Losses[A, B, …]`: the sum of a loss for each output of a network, in order.
+
+    The targets are those of A, then those of B, …
+    """
+
+    LOSSES = modules("loss")
+    placeholders: ClassVar[dict[str, str]] = {"LOSSES": "A, B, …"}
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        return tuple((str(index), part) for index, part in enumerate(cls.LOSSES))
+
+    @classmethod
+    def compose(cls) -> Signature:
+        parts = [part.shapes().apart(index) for index, part in enumerate(cls.LOSSES)]
+        outputs = [part.inputs[0] for part in parts]
+        targets = [pattern for part in parts for pattern in part.inputs[1:]]
+        rules = tuple(rule for part in parts for rule in part.where)
+        return Signature((*outputs, *targets), (Pattern(()),), rules).tidy()
+
+    @classmethod
+    def trace(cls, scope: Scope, *given: Value) -> Value:
+        children = cls.children()
+        outputs, targets = given[: len(children)], iter(given[len(children) :])
+        losses = list[Value]()
+        for output, (name, part) in zip(outputs, children, strict=True):
+            own = itertools.islice(targets, len(part.shapes().inputs) - 1)
+            losses.append(scope.child(name, part).run(output, *own))
+        return functools.reduce(lambda a, b: scope.emit("add", a, b), losses)
 
 
 def loss_type(value: Any) -> type[Loss]:

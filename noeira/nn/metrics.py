@@ -1,5 +1,5 @@
-"""Metrics: modules of a prediction and a target that give a sum and a count, so that parts of a
-data set add up.
+"""Metrics: modules of the network's outputs and targets that give a sum and a count, so that parts
+of a data set add up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopK(Metric):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
-        return scope.emit("top_k", prediction, target, hint=("correct", "count"), k=cls.K)
+        return scope.emit("top_k", prediction, target, k=cls.K)
 
 
 class Accuracy(Metric):
@@ -49,7 +49,7 @@ class Accuracy(Metric):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
-        return scope.emit("top_k", prediction, target, hint=("correct", "count"), k=1)
+        return scope.emit("top_k", prediction, target, k=1)
 
 
 def metric_type(value: Any) -> type[Metric]:

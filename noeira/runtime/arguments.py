@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir.arrays import NAMES, dtype_name, numpy_dtype
 from noeira.ir.graph import Input
-from noeira.ir.states import TARGET
+from noeira.ir.states import TARGET, is_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,9 +76,9 @@ def as_array(name: str, short: str, given: Any, dtype: str) -> np.ndarray:
 
 
 def label(declared: Input) -> str:
-    """The argument's name as the user writes it: the target is called y."""
+    """The argument's name as the user writes it: the target is called y, several y0, y1, …"""
     name = declared.value.name
-    return "y" if name == TARGET else name
+    return f"y{name.removeprefix(TARGET)}" if is_target(name) else name
 
 
 def called(declared: Input, data: str) -> str:
@@ -91,23 +91,24 @@ def tupled(given: Any) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def inputs_and_target(x: Any, y: Any) -> tuple[Any, ...]:
-    """The inputs and the targets, in order."""
+def inputs_and_targets(declared: Sequence[Input], x: Any, y: Any) -> tuple[Any, ...]:
+    """What an entry that takes `declared` is given, in order: inputs, then targets. Raises ShapeError
+    if there are more or fewer inputs than the network takes, or targets than its loss takes.
+    """
     # The usual case first: this is a part of every call's time.
-    if not isinstance(x, tuple) and not isinstance(y, tuple):
+    one_each = len(declared) == 2 and declared[1].value.name == TARGET
+    if one_each and not isinstance(x, tuple) and not isinstance(y, tuple):
         return x, y
+    targets = [d for d in declared if is_target(d.value.name)]
+    inputs = [d for d in declared if d not in targets]
+    pairs = (("network takes", "input", inputs, x), ("loss takes", "target", targets, y))
+    for who, what, wanted, given in pairs:
+        if len(tupled(given)) != len(wanted):
+            count = f"{len(wanted)} {what}{'s' if len(wanted) != 1 else ''}"
+            names = ", ".join(map(label, wanted))
+            advice = f": write a tuple ({names})" if len(wanted) > 1 else ""
+            raise ShapeError(f"the {who} {count}, got {len(tupled(given))}{advice}")
     return (*tupled(x), *tupled(y))
-
-
-def check_count(declared: Sequence[Input], given: Sequence[Any]) -> None:
-    """Raises ShapeError if there are more or fewer inputs than the network takes."""
-    wanted = [d for d in declared if d.value.name != TARGET]
-    got = len(given) - (len(declared) - len(wanted))
-    if got == len(wanted):
-        return
-    names = f"({', '.join(label(d) for d in wanted)})"
-    advice = f": write a tuple {names}" if len(wanted) > 1 else ""
-    raise ShapeError(f"the network takes {len(wanted)} inputs, got {got}{advice}")
 
 
 def checked_batch(declared: Sequence[Input], given: Sequence[Any], advice: str) -> list[np.ndarray]:
@@ -115,7 +116,6 @@ def checked_batch(declared: Sequence[Input], given: Sequence[Any], advice: str) 
 
     advice: what to say if only the number of rows is wrong. Raises ShapeError or DtypeError.
     """
-    check_count(declared, given)
     return [checked(d, array, advice) for d, array in zip(declared, given, strict=True)]
 
 
@@ -126,7 +126,6 @@ def checked_samples(
 
     data: what messages call the data set, where there are several. Raises ShapeError or DtypeError.
     """
-    check_count(declared, given)
     arrays = [checked_rows(d, array, data) for d, array in zip(declared, given, strict=True)]
     for d, array in zip(declared, arrays, strict=True):
         if len(array) != len(arrays[0]):
@@ -163,7 +162,7 @@ def checked_rows(declared: Input, given: Any, data: str = "") -> np.ndarray:
 
 def open_shape(declared: Input, array: np.ndarray) -> str:
     """What to say where samples were taken for numbers, their shape being open in the type."""
-    if len(declared.value.type.shape) > 1 or array.ndim < 2 or declared.value.name == TARGET:
+    if len(declared.value.type.shape) > 1 or array.ndim < 2 or is_target(declared.value.name):
         return ""
     return f"; if a sample has a shape, say so: compile(…, input={array.shape[1:]})"
 

@@ -61,7 +61,7 @@ def bad_element(node: Node, rows: np.ndarray, entry: EntryPoint) -> str:
     order, cursor = (given[value.name] for value in node.inputs[1:])
     where = first_not_finite(rows)
     assert where is not None
-    sample = order[int(cursor) + where[0]]
+    sample = order[(int(cursor) + where[0]) % len(order)]
     return f"{node.outputs[0].name}[{place((sample, *where[1:]))}] is {rows[where]}"
 
 

@@ -11,7 +11,7 @@ from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
-from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_target, tupled
+from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
@@ -169,17 +169,17 @@ class Program:
     def step(self, x: Any, y: Any) -> float:
         """One training step on a batch; gives the loss before the update.
 
-        x: (batch, …), several inputs as a tuple; y: the targets, several as a tuple. A loss that is
-        not finite leaves parameters, moments and step counter as they were. Raises ShapeError or
-        DtypeError.
+        x: (batch, …), several inputs as a tuple; y: the target, several as a tuple. A loss that is
+        not finite leaves parameters, moments, states of modules and the count of updates as they
+        were. Raises ShapeError or DtypeError.
         """
-        return self.loss_of("step", inputs_and_target(x, y))
+        return self.loss_of("step", x, y)
 
     def gradients(self, x: Any, y: Any) -> float:
         """Loss and gradients of a batch, parameters unchanged; the gradients are then in
         `Param.grd`.
         """
-        return self.loss_of("gradients", inputs_and_target(x, y))
+        return self.loss_of("gradients", x, y)
 
     def forward(self, x: Any) -> Any:
         """The network's output, in evaluation mode, for any number of rows; of several outputs a
@@ -188,13 +188,15 @@ class Program:
         x: (N, …), several inputs as a tuple. Raises ShapeError or DtypeError.
         """
         entry = self.entry("forward")
+        given = inputs_and_targets(entry.graph.inputs, x, ())
         with self.store.lock:
-            results = self.call_in_chunks(entry, tupled(x))
+            results = self.call_in_chunks(entry, given)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def loss_of(self, name: str, given: Sequence[Any]) -> float:
+    def loss_of(self, name: str, x: Any, y: Any) -> float:
         """Call an entry on a batch and its targets; gives the loss."""
         entry = self.entry(name)
+        given = inputs_and_targets(entry.graph.inputs, x, y)
         with self.store.lock:
             self.call(entry, given)
             return float(entry.output(LOSS))
@@ -236,8 +238,8 @@ class Program:
             count = min(self.batch, rows - start)
             whole = count == self.batch
             padded = [] if whole else [aligned_zeros(v.type) for v in outputs]
-            parts = [array[start : start + count] for array in arrays]
-            entry.bind_inputs(parts if whole else [pad(part, self.batch) for part in parts])
+            rows_of = [array[start : start + count] for array in arrays]
+            entry.bind_inputs(rows_of if whole else [pad(part, self.batch) for part in rows_of])
             for index, value in enumerate(outputs):
                 room = results[index][start : start + count] if whole else padded[index]
                 entry.bind(f"output {value.name}", room)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DataError, ShapeError
 from noeira.ir.plan import OUTPUT
-from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, total
-from noeira.runtime.arguments import checked_samples, inputs_and_target
+from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, metric_count, metric_sum, total
+from noeira.runtime.arguments import checked_samples, inputs_and_targets
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class ResidentData:
         self.unit, self.training, self.evaluation = built
         program.connect_all(self.unit)
         self.cursor, self.bad = program.own_states[CURSOR], program.own_states[BAD]
-        self.total = program.own_states[total(LOSS)]
+        self.total = self.total_of(LOSS)
         self.ordered_epoch: int | None = None
         self.bind(train, test)
 
@@ -57,7 +57,8 @@ class ResidentData:
 
     def check(self, x: Any, y: Any, data: str = "") -> list[np.ndarray]:
         """Inputs and targets, of one length. Raises ShapeError or DtypeError."""
-        return checked_samples(self.program.inputs, inputs_and_target(x, y), data)
+        declared = self.program.inputs
+        return checked_samples(declared, inputs_and_targets(declared, x, y), data)
 
     def check_evaluation(self, evaluation: Any) -> list[np.ndarray]:
         """The evaluation data, if there are any. Raises DataError, ShapeError or DtypeError."""
@@ -112,9 +113,9 @@ class ResidentData:
             self.give(self.training, ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
         self.ordered_epoch = epoch
 
-    def state(self, name: str) -> Any:
-        """A state of the program."""
-        return self.program.own_states[name]
+    def total_of(self, name: str) -> np.ndarray:
+        """The state that adds up a result."""
+        return self.program.own_states[total(name)]
 
     @property
     def epoch(self) -> int:
@@ -170,21 +171,22 @@ class ResidentData:
         """
         if not self.test_samples:
             raise DataError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
-        names = [total(v.name) for v in self.points(self.evaluation)[0].graph.outputs]
+        names = [v.name for v in self.points(self.evaluation)[0].graph.outputs]
         with self.program.store.lock:
             cursor = int(self.cursor)
             try:
                 self.cursor[...] = 0
                 for name in names:
-                    self.state(name)[...] = 0
+                    self.total_of(name)[...] = 0
                 if self.stopped_evaluating(between):
                     return {}
-                totals = [float(self.state(name)) for name in names]
+                totals = {name: float(self.total_of(name)) for name in names}
             finally:
                 self.cursor[...] = cursor
-        means = {"loss": totals[0] / self.test_samples}
-        metrics = zip(self.program.metrics, totals[1::2], totals[2::2], strict=True)
-        return means | {name: added / count for name, added, count in metrics}
+        means = {"loss": totals[LOSS] / self.test_samples}
+        for index, name in enumerate(self.program.metrics):
+            means[name] = totals[metric_sum(index)] / totals[metric_count(index)]
+        return means
 
     def stopped_evaluating(self, between: Callable[[int], bool] | None) -> bool:
         """Run the evaluation over all its data; True if `between` ended it early."""

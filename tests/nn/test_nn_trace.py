@@ -147,18 +147,17 @@ def test_losses_and_metrics():
     ids = TensorType("i32", (5,))
     builder, loss = traced(CrossEntropy.of(smoothing=0.1), (5, 10), ids, path="loss")
     (node,) = builder.nodes
-    assert [v.name for v in node.outputs] == ["loss", "lse"]
-    assert loss.name == "loss" and str(loss.type) == "f32[]"
+    assert loss is node.outputs[0] and str(loss.type) == "f32[]"
     assert (node.op.name, node.attrs.smoothing) == ("cross_entropy", 0.1)  # type: ignore[attr-defined]
     assert (node.origin.path, node.origin.type) == ("loss", "CrossEntropy[0.1]")
     builder, loss = traced(SoftCrossEntropy, (5, 10), (5, 10), path="loss")
-    assert builder.nodes[0].op.name == "soft_cross_entropy" and loss.name == "loss"
+    assert builder.nodes[0].op.name == "soft_cross_entropy" and str(loss.type) == "f32[]"
     builder, loss = traced(MSE, (5, 10), (5, 10), path="loss")
-    assert builder.nodes[0].op.name == "mse" and loss.name == "loss" and loss.type.shape == ()
+    assert builder.nodes[0].op.name == "mse" and loss.name == "loss.mse" and loss.type.shape == ()
     for metric, k in ((Accuracy, 1), (TopK[3], 3)):
         builder, (correct, count) = traced(metric, (5, 10), ids)
         assert builder.nodes[0].attrs.k == k  # type: ignore[attr-defined]
-        assert (correct.name, count.name) == ("correct", "count")
+        assert (correct, count) == builder.nodes[0].outputs
 
 
 def test_a_fused_type_hidden_in_a_fused_type_is_refused():

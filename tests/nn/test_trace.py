@@ -220,9 +220,10 @@ def test_states_and_phases():
             "an axis has at least one element",
         ),
         (
-            {"net": AddAndTanh, "input": ((3,), (3,)), "loss": MSE},
+            {"net": AddAndTanh, "input": ((3,), (3,)), "loss": CrossEntropy},
             CompositionError,
-            "gives 2 outputs; a loss takes one",
+            "AddAndTanh gives 2 outputs, (3), (3), and CrossEntropy takes (*, C), (*: i32 < C): a "
+            "loss takes every output, then the targets; for a loss for each output write Losses[",
         ),
         (
             {"net": Linear[3, 4], "loss": MSE, "metrics": (Accuracy,)},
@@ -247,7 +248,10 @@ def test_the_target_is_what_the_loss_takes():
     assert (
         lines(trace(Linear[3, 4], batch=2, loss=MSE, dtype="f64"))[1] == "input %target: f64[2, 4]"
     )
-    assert lines(trace(Linear[3, 4], batch=2, metrics=(Accuracy,)))[-1] == "return %correct, %count"
+    assert (
+        lines(trace(Linear[3, 4], batch=2, metrics=(Accuracy,)))[-1]
+        == "return %metric.0.sum, %metric.0.count"
+    )
     rows = trace(Linear[3, 4], batch=2, input=(5, 3), loss=CrossEntropy)
     assert lines(rows)[:2] == ["input %x: f32[2, 5, 3]", "input %target: i32[2, 5] < 4"]
 
@@ -264,12 +268,9 @@ def test_metrics_are_numbered():
     ]
     assert [v.name for v in graph.outputs] == [
         "loss",
-        "correct",
-        "count",
-        "correct.1",
-        "count.1",
-        "correct.2",
-        "count.2",
+        *("metric.0.sum", "metric.0.count"),
+        *("metric.1.sum", "metric.1.count"),
+        *("metric.2.sum", "metric.2.count"),
     ]
 
 
@@ -286,8 +287,9 @@ class HalfSquare(Module):
 
 def test_a_loss_is_returned_as_loss_whatever_it_calls_its_result():
     job = Job(Linear[3, 2], 2, HalfSquare, Adam())  # type: ignore[arg-type]
-    assert lines(job.evaluate(2)[0].graph)[-2:] == [
-        "%loss = copy(%loss.scale) : f32[]   from net: loss by trace",
+    assert lines(job.evaluate(2)[0].graph)[-3:] == [
+        "%loss.mse = mse(%linear, %target) : f32[]   from loss: HalfSquare by trace",
+        "%loss = scale(%loss.mse) {factor = 0.5} : f32[]   from loss: HalfSquare by trace",
         "return %loss",
     ]
     assert stages(job.step())[-1].graph.outputs[0].name == "loss"
@@ -339,10 +341,13 @@ def test_a_module_may_not_call_a_result_like_a_value_of_every_program() -> None:
 
         @classmethod
         def trace(cls, scope: Scope, x: Value) -> Value:
-            return scope.emit("relu", x, hint="ok")
+            return scope.emit("relu", scope.emit("tanh", x, hint="ok"), hint="ok")
 
-    with pytest.raises(CompositionError, match="Ok at 1 calls a result ok, which is a value of"):
-        trace(Sequential[Linear[3, 2], Ok])
+    with pytest.raises(CompositionError, match="Ok at net calls a result ok, which is a value of"):
+        trace(Ok, input=(3,))
+    # Elsewhere a hint is a name at that place.
+    names = [n.outputs[0].name for n in trace(Sequential[Linear[3, 2], Ok]).nodes]
+    assert names == ["0.linear", "1.ok", "1.ok.1"]
 
 
 class Sloppy(Module):

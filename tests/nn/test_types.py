@@ -393,7 +393,7 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         (
             lambda: loss_type(ReLU),
             "loss must be a loss type such as CrossEntropy; ReLU is none; "
-            "there are CrossEntropy, MSE, SoftCrossEntropy",
+            "there are CrossEntropy, Losses, MSE, SoftCrossEntropy",
         ),
         (
             lambda: loss_type(min),

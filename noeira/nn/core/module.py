@@ -230,7 +230,7 @@ class Module(Instance, metaclass=ModuleType):
         return parse_signature(cls.signature, cls.__name__).filled(cls.sizes())
 
     @classmethod
-    def solve(cls, *inputs: Shape | None) -> Signature:
+    def solve(cls, *inputs: Shape | Pattern | None) -> Signature:
         """Inputs and outputs for the given shapes of one sample, with nothing open.
 
         Shapes that are not given follow from the others; `*` that nothing decides stands for no

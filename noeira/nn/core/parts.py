@@ -10,14 +10,15 @@ if TYPE_CHECKING:
     from noeira.nn.core.module import Module
 
 
-def module_type(value: Any, written: str, index: int | None) -> type[Module]:
-    """`value` as the part at `index` of the composite written as `written` (None: its only part).
+def module_type(value: Any, written: str, index: int | None, role: str = "layer") -> type[Module]:
+    """`value` as the part at `index` of the composite written as `written` (None: its only part),
+    which is made of modules of that role.
 
     Raises CompositionError.
     """
     from noeira.nn.core.module import Module
 
-    place = f"{written}: {'the module' if index is None else f'layer {index}'}"
+    place = f"{written}: {'the module' if index is None else f'{role} {index}'}"
     if isinstance(value, Module):
         raise CompositionError(
             f"{place} must be a type: write {type(value)!r}, not {type(value)!r}()"
@@ -38,7 +39,9 @@ def module_type(value: Any, written: str, index: int | None) -> type[Module]:
     if value is Module:
         raise CompositionError(f"{place} must be a layer; Module is the parent of all of them")
     value.need_parameters(place)
-    if value.role != "layer":
+    if value.role != role and role != "layer":
+        raise CompositionError(f"{place} must be a {role}; {value!r} is a {value.role}")
+    if value.role != role:
         raise CompositionError(
             f"{place}: {value!r} is a {value.role}: it takes a prediction and a target, "
             f"and is given to training, not to the network"

@@ -50,17 +50,22 @@ class Scope:
     streams: Iterator[int] = field(default_factory=itertools.count)
 
     def emit(self, op: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any) -> Any:
-        """Emit one node, stamped with this place; its results are called path.op unless `hint` says
-        otherwise.
+        """Emit one node, stamped with this place; its results are called path.op, or path.hint.
 
         Gives the result, or the tuple of results. Raises ShapeError or DtypeError if the operands
         do not go together, CompositionError if one is no value or if the op would mix samples.
         """
         check_operands(self, op, inputs)
         with self.builder.at(Origin(self.path or ROOT, repr(self.module), "trace"), self.group):
-            made = self.builder.emit(op, *inputs, hint=hint or joined(self.path, op), **attrs)
+            made = self.builder.emit(op, *inputs, hint=self.named(hint or op), **attrs)
         check_rows(self, self.builder.nodes[-1])
         return made
+
+    def named(self, hint: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        """What results here are called."""
+        if isinstance(hint, tuple):
+            return tuple(joined(self.path, part) for part in hint)
+        return joined(self.path, hint)
 
     def param(self, name: str) -> Value:
         """The parameter or state `name` of the module here.

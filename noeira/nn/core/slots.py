@@ -181,15 +181,19 @@ class ModuleSlot(Slot):
 
 
 class ModulesSlot(Slot):
-    """Module types, one or more."""
+    """Module types of one role, one or more."""
 
     what = "module types"
     several = True
 
+    def __init__(self, role: str) -> None:
+        super().__init__()
+        self.role = role
+
     def read(self, value: Any, written: str) -> Any:
         from noeira.nn.core.parts import module_type
 
-        return tuple(module_type(part, written, index) for index, part in enumerate(value))
+        return tuple(module_type(part, written, i, self.role) for i, part in enumerate(value))
 
 
 class Derived:
@@ -238,9 +242,12 @@ def module() -> type[Module]:
     return slot
 
 
-def modules() -> tuple[type[Module], ...]:
-    """Type parameters that are module types, one or more; no other type parameter can follow."""
-    slot: Any = ModulesSlot()
+def modules(role: str = "layer") -> tuple[type[Module], ...]:
+    """Type parameters that are module types, one or more; no other type parameter can follow.
+
+    role: of these modules, `layer` or `loss`.
+    """
+    slot: Any = ModulesSlot(role)
     return slot
 
 

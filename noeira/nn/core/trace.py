@@ -8,12 +8,23 @@ from typing import Literal
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
-from noeira.ir.states import COUNTER, INPUT, LOSS, SEED, TARGET, TICK, is_reserved
-from noeira.ir.types import Layout, TensorType
+from noeira.ir.states import (
+    COUNTER,
+    INPUT,
+    LOSS,
+    SEED,
+    TICK,
+    is_reserved,
+    metric_count,
+    metric_sum,
+    numbered,
+)
+from noeira.ir.types import Layout
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Pattern, Shape, Signature
+from noeira.nn.core.signature import Shape
+from noeira.nn.core.targets import declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.tensors import Tensors, tensors
 
 Phase = Literal["train", "eval"]
@@ -31,11 +42,12 @@ def trace(
     dtype: str = "f32",
     entry: str = "forward",
 ) -> ComputeGraph:
-    """The forward graph of a type: from %x (%x0, %x1, …) and, with a loss or metrics, %target, to
-    its outputs.
+    """The forward graph of a type: from %x (%x0, %x1, …) and, with a loss or metrics, %target
+    (%target0, …), to its outputs.
 
-    Returns the network's outputs; with a loss or metrics it returns their values, and not the
-    outputs. A graph of phase train with a loss has %seed and %tick, and counts its calls.
+    Returns the network's outputs; with a loss or metrics, instead of these, %loss and the sum and
+    count of each metric. A graph of phase train with a loss has %seed and %tick, which counts its
+    calls.
     input: shapes of one sample, for axes that the type leaves open. Raises CompositionError or
     ShapeError.
     """
@@ -47,27 +59,58 @@ def trace(
         values |= {name: builder.state(name, COUNTER) for name in (SEED, TICK)}
     inputs = [
         builder.input(name, typed(p, batch, dtype), p.limit)
-        for name, p in zip(input_names(shapes), shapes.inputs, strict=True)
+        for name, p in zip(numbered(INPUT, len(shapes.inputs)), shapes.inputs, strict=True)
     ]
+    kinds = [kind for kind in (loss, *metrics) if kind is not None]
+    patterns = target_patterns(net, shapes.outputs, kinds)
+    targets = declare_targets(builder, patterns, batch, dtype)
     scope = Scope(builder, net, values, phase=phase)
-    with_targets = [kind for kind in (loss, *metrics) if kind is not None]
-    target = declare_target(builder, net, shapes, with_targets, batch, dtype)
-    given = scope.run(*inputs)
-    outputs = given if isinstance(given, tuple) else (given,)
+    made = scope.run(*inputs)
     check_hints(builder)
-    found = list(outputs) if target is None else list[Value]()
-    # Losses and metrics have no tensors of their own.
-    beside = replace(scope, values={n: values[n] for n in (SEED, TICK) if n in values})
-    if loss is not None:
-        made = replace(beside, module=loss, path=LOSS).run(outputs[0], target)
-        found.append(made if made.name == LOSS else copied(builder, made, LOSS))
-    for index, kind in enumerate(metrics):
-        made = replace(beside, module=kind, path=f"metric.{index}").run(outputs[0], target)
-        found += made if isinstance(made, tuple) else (made,)
+    outputs = made if isinstance(made, tuple) else (made,)
+    results = trace_results(scope, loss, metrics, (*outputs, *targets)) if kinds else {}
     taken = update_states(builder, own, scope.updated)
     if TICK in values:
         count_calls(builder, values[TICK])
-    return builder.done(owned(builder, found, taken))
+    if not kinds:
+        return builder.done(owned(builder, outputs, taken))
+    found = owned(builder, list(results.values()), taken)
+    return builder.done(renamed(builder, found, list(results)))
+
+
+def trace_results(
+    scope: Scope, loss: type[Module] | None, metrics: Sequence[type[Module]], given: Sequence[Value]
+) -> dict[str, Value]:
+    """Trace loss and metrics on outputs and targets; gives the values that %loss and the like are
+    to be.
+    """
+    # They have no tensors of their own.
+    known = {name: scope.values[name] for name in (SEED, TICK) if name in scope.values}
+    beside, found = replace(scope, values=known), dict[str, Value]()
+    if loss is not None:
+        found[LOSS] = replace(beside, module=loss, path=LOSS).run(*given)
+    for index, kind in enumerate(metrics):
+        added, count = run_metric(beside, index, kind, given)
+        found |= {metric_sum(index): added, metric_count(index): count}
+    return found
+
+
+def renamed(builder: Builder, values: Sequence[Value], names: Sequence[str]) -> list[Value]:
+    """Call results of nodes otherwise; what has one of the names already makes way for it."""
+    changed = {value.name: name for value, name in zip(values, names, strict=True)}
+    others = [name for name in names if name in builder.names and name not in changed]
+    changed |= {name: builder.fresh(name) for name in others}
+    builder.names |= set(names)
+
+    def value(v: Value) -> Value:
+        return replace(v, name=changed[v.name]) if v.name in changed else v
+
+    for index, node in enumerate(builder.nodes):
+        if any(v.name in changed for v in (*node.inputs, *node.outputs)):
+            inputs, outputs = tuple(map(value, node.inputs)), tuple(map(value, node.outputs))
+            builder.nodes[index] = replace(node, inputs=inputs, outputs=outputs)
+    builder.updates = [replace(u, new=value(u.new)) for u in builder.updates]
+    return [value(v) for v in values]
 
 
 def check_hints(builder: Builder) -> None:
@@ -102,17 +145,6 @@ def per_sample(
     return shapes
 
 
-def input_names(shapes: Signature) -> tuple[str, ...]:
-    """x, or x0, x1, … if there are several."""
-    count = len(shapes.inputs)
-    return (INPUT,) if count == 1 else tuple(f"{INPUT}{i}" for i in range(count))
-
-
-def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
-    """The type of a batch of samples."""
-    return TensorType(pattern.dtype or dtype, (batch, *pattern.shape))
-
-
 def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[str, Value]:
     """Declare the parameters and the states of modules; gives them by their dotted paths."""
     values = own.values()
@@ -126,30 +158,6 @@ def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[s
     for state in own.states:
         builder.state(state.value.name, state.value.type, state.members, state.initial)
     return values
-
-
-def declare_target(
-    builder: Builder,
-    net: type[Module],
-    shapes: Signature,
-    kinds: Sequence[type[Module]],
-    batch: int,
-    dtype: str,
-) -> Value | None:
-    """Declare %target as the losses and metrics want it; all must want the same."""
-    if not kinds:
-        return None
-    if len(shapes.outputs) != 1:
-        raise CompositionError(f"{net!r} gives {len(shapes.outputs)} outputs; a loss takes one")
-    prediction = shapes.outputs[0]
-    wanted = [kind.solve(prediction.written(), None).inputs[1] for kind in kinds]
-    for kind, pattern in zip(kinds, wanted, strict=True):
-        if pattern != wanted[0]:
-            raise CompositionError(
-                f"{kinds[0]!r} takes targets {wanted[0]} and {kind!r} takes {pattern}; "
-                "one target cannot be both"
-            )
-    return builder.input(TARGET, typed(wanted[0], batch, dtype), wanted[0].limit)
 
 
 def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) -> set[str]:

@@ -1,0 +1,108 @@
+"""What losses and metrics take: every output of the network, then the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from noeira.errors import CompositionError, ShapeError
+from noeira.ir.graph import Builder, Value
+from noeira.ir.states import TARGET, numbered
+from noeira.ir.types import TensorType
+from noeira.nn.core.module import Module
+from noeira.nn.core.scope import Scope
+from noeira.nn.core.signature import Pattern, listed
+
+
+def target_patterns(
+    net: type[Module], outputs: Sequence[Pattern], kinds: Sequence[type[Module]]
+) -> tuple[Pattern, ...]:
+    """One sample of each target, as the losses and metrics want them; all must want the same.
+
+    Raises CompositionError, or ShapeError if one does not take the network's outputs.
+    """
+    wanted = [wanted_by(kind, net, outputs) for kind in kinds]
+    for kind, patterns in zip(kinds, wanted, strict=True):
+        if patterns != wanted[0]:
+            raise CompositionError(
+                f"{kinds[0]!r} takes targets {listed(wanted[0]) or 'none'} and {kind!r} takes "
+                f"{listed(patterns) or 'none'}; one target cannot be both"
+            )
+    return wanted[0] if wanted else ()
+
+
+def wanted_by(
+    kind: type[Module], net: type[Module], outputs: Sequence[Pattern]
+) -> tuple[Pattern, ...]:
+    """The targets that one loss or metric takes after the network's outputs."""
+    from noeira.nn.loss import Losses
+
+    takes, count = kind.shapes().inputs, len(outputs)
+    if issubclass(kind, Losses) and len(kind.LOSSES) != count:
+        raise CompositionError(
+            f"{net!r} gives {count} output{'s' * (count > 1)}, {listed(tuple(outputs))}; "
+            f"{kind!r} are {len(kind.LOSSES)} losses, and there is to be one for each"
+        )
+    try:
+        return kind.solve(*outputs, *[None] * (len(takes) - count)).inputs[count:]
+    except ShapeError:
+        if count == 1:
+            raise
+        advice = f"; for a loss for each output write Losses[{kind!r}, …]"
+        raise CompositionError(
+            f"{net!r} gives {count} outputs, {listed(tuple(outputs))}, and {kind!r} takes "
+            f"{listed(takes)}: a {kind.role} takes every output, then the targets"
+            f"{advice if kind.role == 'loss' else ''}"
+        ) from None
+
+
+def declare_targets(
+    builder: Builder, patterns: Sequence[Pattern], batch: int, dtype: str
+) -> list[Value]:
+    """Declare the targets as inputs: %target, or %target0, %target1, … if there are several."""
+    return [
+        builder.input(name, typed(pattern, batch, dtype), pattern.limit)
+        for name, pattern in zip(numbered(TARGET, len(patterns)), patterns, strict=True)
+    ]
+
+
+def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
+    """The type of a batch of samples."""
+    return TensorType(pattern.dtype or dtype, (batch, *pattern.shape))
+
+
+def run_metric(scope: Scope, index: int, kind: type[Module], given: Sequence[Value]) -> list[Value]:
+    """Trace metric `index` on outputs and targets; gives its sum and its count.
+
+    Raises CompositionError if it does not give these two.
+    """
+    made = replace(scope, module=kind, path=f"metric.{index}").run(*given)
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise CompositionError(
+            f"{kind!r} gives {listed(kind.shapes().outputs)}: a metric gives two numbers, a sum "
+            "and a count, such as those of the rows that are right and of all rows"
+        )
+    return list(made)
+
+
+def check_metrics(
+    net: type[Module],
+    outputs: Sequence[Pattern],
+    loss: type[Module] | None,
+    metrics: Sequence[type[Module]],
+    dtype: str,
+) -> None:
+    """Trace the metrics alone. Raises CompositionError, ShapeError or DtypeError if one of them
+    does not go with the network, or with the targets of its loss.
+    """
+    kinds = metrics if loss is None else (loss, *metrics)
+    targets = target_patterns(net, outputs, kinds)
+    builder = Builder("metrics")
+    names = numbered("output", len(outputs))
+    given = [
+        builder.input(n, typed(p, 1, dtype), p.limit) for n, p in zip(names, outputs, strict=True)
+    ]
+    given += declare_targets(builder, targets, 1, dtype)
+    scope = Scope(builder, net, {}, phase="eval")
+    for index, kind in enumerate(metrics):
+        run_metric(scope, index, kind, given)
