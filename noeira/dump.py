@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from noeira import config
 from noeira.errors import NoeiraError
 from noeira.ir.text import Dump
+from noeira.runtime.build.disk import replace_file
 
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
@@ -63,11 +64,8 @@ class Dumper:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it. Raises NoeiraError."""
+    """Write a file, whole or not at all. Raises NoeiraError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
         raise NoeiraError(f"{path} cannot be written: {error.strerror or error}") from None

@@ -125,7 +125,7 @@ def compilers() -> Iterator[Finding]:
     from noeira.codegen.source import Source
     from noeira.runtime.build.library import build_library, load
     from noeira.runtime.c.builder import CBuilder
-    from noeira.runtime.c.compiler import ADVICE, find_compiler
+    from noeira.runtime.c.compiler import SEARCH, find_compiler
 
     try:
         compiler = find_compiler()
@@ -134,7 +134,7 @@ def compilers() -> Iterator[Finding]:
         return
     if compiler is None:
         without = "none: programs run by the reference, which is slow"
-        yield Finding("missing", "C compiler", without, ADVICE)
+        yield Finding("missing", "C compiler", without, SEARCH.advice)
         return
     yield Finding("ok", "C compiler", f"{' '.join(compiler.command)}  {compiler.version}")
     yield Finding("ok", "vectors", f"{compiler.isa.name}, {compiler.isa.vector_bytes} bytes")
@@ -158,8 +158,7 @@ def cuda() -> Iterator[Finding]:
     """What CUDA needs, on the CPU and on a GPU; nothing of it is needed for other targets."""
     from noeira.runtime.cuda.compiler import ADVICE as CUDA_ADVICE
     from noeira.runtime.cuda.compiler import find_cuda_compiler
-    from noeira.runtime.cuda_cpu.compiler import ADVICE as CXX_ADVICE
-    from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
+    from noeira.runtime.cuda_cpu.compiler import SEARCH, find_cxx_compiler
 
     try:
         cxx = find_cxx_compiler()
@@ -167,7 +166,7 @@ def cuda() -> Iterator[Finding]:
         yield Finding("missing", "C++ compiler", str(error))
     else:
         if cxx is None:
-            yield Finding("missing", "C++ compiler", "none: no target cuda-cpu", CXX_ADVICE)
+            yield Finding("missing", "C++ compiler", "none: no target cuda-cpu", SEARCH.advice)
         else:
             text = f"{' '.join(cxx.command)}  {cxx.version}"
             yield Finding(

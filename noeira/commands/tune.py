@@ -19,18 +19,17 @@ from noeira.commands.run import ALSO_RUNS
 from noeira.commands.usage import UsageError, positive, reading
 from noeira.commands.values import bind_inputs, bind_states
 from noeira.compiler import run_passes
-from noeira.errors import NoeiraError
+from noeira.dump import write
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
 from noeira.report.stages import Stages, c_target
 from noeira.report.table import plural
 from noeira.runtime.build.cache import open_cache
-from noeira.runtime.build.disk import replace_file
 from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.entry_point import EntryPoint, processor_count, thread_count
+from noeira.runtime.interrupts import Interrupts
 from noeira.runtime.toolchain import CToolchain
-from noeira.training.progress import Interrupts
 from noeira.tuning.search import Outcome, search, until
 from noeira.tuning.trials import Tried, build_trials, problems_of
 
@@ -246,10 +245,7 @@ def save(path: Path, before: Choices, tuner: Tuner, target: CTarget) -> None:
     rows = [row_of(outcome, threads) for outcome in better]
     head = f"made by noeira tune for {target.name}, {processor_name()}, {threads}"
     table = before.merged(rows, [outcome.tried.problem for outcome in tuner.found], (head,))
-    try:
-        replace_file(path, str(table).encode())
-    except OSError as error:
-        raise NoeiraError(f"{path} cannot be written: {error.strerror or error}") from None
+    write(path, str(table))
     by_rule = sum(outcome.by_rule for outcome in tuner.found)
     best = sum(o.best if o.better else o.by_rule for o in tuner.found)
     print(f"\nin all {time_text(best)}, by rule {time_text(by_rule)}")

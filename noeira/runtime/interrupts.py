@@ -1,4 +1,6 @@
-"""Ctrl-C put off, for what has begun on a device to end; or let through, for what may never end."""
+"""Ctrl-C: a wish to stop, for what ends soon by itself; put off, for what must not be left half
+done; or let through, for what may never end.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+
+class Interrupts:
+    """While open, the first Ctrl-C only sets `wanted`; a second one raises KeyboardInterrupt at
+    once.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self.before = signal.signal(signal.SIGINT, self.note)
+        return self
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """The handler."""
+        if self.wanted:
+            raise KeyboardInterrupt
+        self.wanted = True
+
+    def __exit__(self, *exception: object) -> None:
+        if self.before is not None:
+            signal.signal(signal.SIGINT, self.before)
 
 
 class PutOff:

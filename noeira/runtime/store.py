@@ -4,14 +4,13 @@ bytes of.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.states import BUFFERS, GRADIENTS, PARAMS, optimizer_state
 from noeira.ir.types import ALIGNMENT, Layout, Member, TensorType
 from noeira.runtime.arguments import elements
-from noeira.runtime.device.mirror import Mirror
 from noeira.runtime.fork import Lock
 
 if TYPE_CHECKING:
@@ -38,6 +37,22 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
     return made
 
 
+class Mirror(Protocol):
+    """What knows of the copies that devices have of an array."""
+
+    def read(self) -> np.ndarray:
+        """The array with the newest elements, to be read before the next call."""
+        ...
+
+    def taken(self) -> np.ndarray:
+        """The array with the newest elements, which may be written to at any time."""
+        ...
+
+    def settle(self) -> bool:
+        """Free copies that have no user any more; whether there is one left."""
+        ...
+
+
 class Store:
     """Arrays by the name of their state, made zero on first use; parameters and most states of
     modules are views of flat ones.
@@ -47,7 +62,8 @@ class Store:
     what comes out of a pickle, has memory and a lock of its own.
 
     A device may have newer elements of a large array than the host: `memory` is the host's side,
-    and whoever wants the elements asks for them by `array`, `view` or `arrays`.
+    and whoever wants the elements asks for them by `array`, `view` or `arrays`. What runs on a
+    device leaves a mirror of each such array in `mirrors`.
     """
 
     def __init__(self, layout: Layout, dtype: str = "f32", buffers: Layout = NO_BUFFERS) -> None:
@@ -100,12 +116,6 @@ class Store:
             return self.memory
         with self.lock:
             return {name: self.current(name) for name in self.memory}
-
-    def mirror(self, name: str) -> Mirror:
-        """What knows of the copies that devices have of an array."""
-        if name not in self.mirrors:
-            self.mirrors[name] = Mirror(self.memory[name])
-        return self.mirrors[name]
 
     def settle(self) -> None:
         """Free the memory of devices that no entry of a program uses any more."""

@@ -1,49 +1,14 @@
-"""Progress of training: a bar on a terminal, a line an epoch elsewhere; and Ctrl-C as a wish, not
-an accident.
-"""
+"""Progress of training: a bar on a terminal, a line an epoch elsewhere."""
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noeira.training.result import Epoch
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-
-
-class Interrupts:
-    """While open, the first Ctrl-C only sets `wanted`; a second one raises KeyboardInterrupt at
-    once.
-    """
-
-    def __init__(self) -> None:
-        self.wanted = False
-        self.before: Any = None
-
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            self.before = signal.signal(signal.SIGINT, self.note)
-        return self
-
-    def note(self, number: int, frame: FrameType | None) -> None:
-        """The handler."""
-        if self.wanted:
-            raise KeyboardInterrupt
-        self.wanted = True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.before is not None:
-            signal.signal(signal.SIGINT, self.before)
 
 
 class Reporter:

@@ -12,8 +12,9 @@ from noeira.nn.core.module import Module
 from noeira.nn.loss import CrossEntropy, LossLike
 from noeira.nn.metrics import MetricLike
 from noeira.nn.optimizer import Adam, Optimizer
+from noeira.runtime.interrupts import Interrupts
 from noeira.runtime.program import Program
-from noeira.training.progress import Interrupts, Reporter
+from noeira.training.progress import Reporter
 from noeira.training.result import Epoch, TrainResult
 
 if TYPE_CHECKING:
@@ -75,14 +76,17 @@ class Trainer:
 
         train, test: objects with `.x` (N, …) and `.y` (N, …), such as `MNIST().train`, or pairs (x,
         y). Ctrl-C ends training after the current batch, within a second, and keeps what was
-        learned. Raises NotFiniteError at a loss that is not finite, DataError, ShapeError or
-        DtypeError for data that do not fit.
+        learned; while the program is built, at once. Raises NotFiniteError at a loss that is not
+        finite, DataError, ShapeError or DtypeError for data that do not fit.
         """
         if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 1:
             raise ShapeError(f"epochs must be a whole number of at least 1, not {epochs!r}")
-        program = self.prepare(
-            pair("train", train), None if test is None else pair("test", test), shuffle
-        )
+        given = pair("train", train), None if test is None else pair("test", test)
+        try:
+            program = self.prepare(*given, shuffle)
+        except KeyboardInterrupt:
+            Reporter(epochs, 0, progress).say("stopped before the first epoch")
+            return TrainResult((), interrupted=True)
         done = list[Epoch]()
         data = program.loaded()
         with Interrupts() as interrupts, Reporter(epochs, data.batches, progress) as reporter:

@@ -25,7 +25,7 @@ from noeira.planning.memory import make_plan
 from noeira.runtime.device import launched_entry
 from noeira.runtime.device.bound_launches import largest_values
 from noeira.runtime.device.launched_entry import LaunchedEntry
-from noeira.runtime.device.mirror import Mirror
+from noeira.runtime.device.mirror import Mirror, mirror_of
 from noeira.runtime.program import Program
 from noeira.runtime.store import Store, aligned_zeros
 
@@ -219,7 +219,7 @@ def test_a_view_that_is_held_is_current_and_may_be_written(on_device: Compile) -
 def test_whatever_holds_an_array_is_seen(hold: Callable[[Any], Any]) -> None:
     store = Store(Net.layout())
     store.view("val", "0.weight")
-    mirror = store.mirror("params")
+    mirror = mirror_of(store, "params")
     assert not mirror.is_held()
     held = hold(store.view("val", "0.weight"))
     assert mirror.is_held()

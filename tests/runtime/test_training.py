@@ -143,6 +143,21 @@ def test_ctrl_c_stops_within_a_second_and_keeps_what_was_learned(subset: MNIST) 
     assert not again.interrupted
 
 
+def test_ctrl_c_before_the_first_epoch_ends_fit_too(
+    subset: MNIST, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    trainer = noeira.Trainer(Net, batch=10)
+    with monkeypatch.context() as patched:
+        patched.setattr("noeira.compiler.build", interrupted)
+        result = trainer.fit(subset.train)
+    assert result.interrupted and not result.epochs
+    assert capsys.readouterr().out == "stopped before the first epoch\n"
+    assert not trainer.fit(subset.train, epochs=1, progress=False).interrupted
+
+
 def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
     random = np.random.default_rng(0)
     x, y = random.standard_normal((100, 784)).astype("f4"), random.integers(0, 10, 100)

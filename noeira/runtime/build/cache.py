@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from noeira import config
 from noeira.errors import NoeiraError
+from noeira.log import log
 from noeira.runtime.build.cache_entry import (
     EDITED,
     LOCK_SECONDS,
@@ -32,7 +33,6 @@ from noeira.runtime.build.disk import (
     children,
     folder_bytes,
     locked,
-    log,
     modified,
     remove_folder,
     remove_tree,
@@ -40,6 +40,7 @@ from noeira.runtime.build.disk import (
     temporary_folder,
     touch,
 )
+from noeira.runtime.build.process import BUILD_SECONDS
 from noeira.runtime.fork import Lock
 
 T = TypeVar("T")
@@ -48,9 +49,8 @@ TOUCH_SECONDS = 60
 # An entry in use may have been touched up to TOUCH_SECONDS ago, so twice that spares all used in
 # the last minute.
 SPARE_SECONDS = 2 * TOUCH_SECONDS
-# Older temporary folders were left by killed processes: a build lasts at most ten minutes.
-LEFTOVER_SECONDS = 3600
-BUILD_SECONDS = 600
+# Older temporary folders were left by killed processes: no build lasts as long.
+LEFTOVER_SECONDS = 6 * BUILD_SECONDS
 NOTES_KEPT = 4096
 NOTES, FAILED = "notes", "failed"
 

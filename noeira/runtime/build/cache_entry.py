@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from noeira.log import log
 from noeira.runtime.build.disk import (
     children,
     locked,
-    log,
     modified,
     remove_folder,
     remove_tree,

@@ -8,14 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from noeira.log import log
+
 TEMPORARY = "temporary"
-
-
-def log(level: str, message: str, *values: object) -> None:
-    """One line in noeira's logger; logging is imported only when there is something to say."""
-    import logging
-
-    getattr(logging.getLogger("noeira"), level)(message, *values)
 
 
 def children(folder: Path) -> list[Path]:

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 from noeira.config import Setting
 from noeira.errors import CompilerError
+from noeira.log import log
 from noeira.runtime.build.cache import Cache, open_cache
 from noeira.runtime.build.cache_entry import digest_of
-from noeira.runtime.build.disk import log
 from noeira.runtime.build.process import first_lines, run, run_all
 
 T = TypeVar("T")
@@ -27,6 +27,13 @@ Command = tuple[str, ...]
 # The first that the compiler takes; some know only the second, and for some processors neither.
 NATIVE_FLAGS: tuple[Command, ...] = (("-march=native",), ("-mcpu=native",), ())
 PROBE_SECONDS = 120
+ADVICE = """\
+To get one:
+  Debian, Ubuntu    apt install {debian}
+  Fedora            dnf install {fedora}
+  macOS             xcode-select --install
+  without root      pip install ziglang
+or set {setting} to the compiler's command."""
 # What else decides which headers and libraries a compiler takes.
 ENVIRONMENT = (
     "CPATH",
@@ -51,21 +58,36 @@ class Search(Generic[T]):
     """The search for a compiler of one language, the first that works.
 
     setting: names the only command to try; else `names` are tried, then what the `ziglang` package
-    calls such a compiler, `zig`. advice: how to get one. key: under which a command's facts are
-    noted, new when its answers may be. probe: asks a command, with a folder to write into, and
-    raises CompilerError if it is of no use. describe: the compiler of a command and its facts.
-    found: what this process has found, by cache folder and key.
+    calls such a compiler, `zig`. packages: what has one on Debian and on Fedora. questions: all
+    that a command is asked; environment: what of it has a say. probe: asks a command, with a folder
+    to write into, and raises CompilerError if it is of no use. describe: the compiler of a command
+    and its facts. found: what this process has found, by cache folder and key.
     """
 
     language: str
     setting: Setting[str | None]
     names: tuple[str, ...]
     zig: str
-    advice: str
-    key: Callable[[Command], str]
+    packages: tuple[str, str]
+    questions: object
+    environment: tuple[str, ...]
     probe: Callable[[Command, Path], Facts]
     describe: Callable[[Command, Any], T]
     found: dict[tuple[Path, str], T] = field(default_factory=dict)
+
+    @property
+    def advice(self) -> str:
+        """How to get a compiler."""
+        debian, fedora = self.packages
+        return ADVICE.format(debian=debian, fedora=fedora, setting=self.setting.name)
+
+    def key(self, command: Command) -> str:
+        """The key under which a command's facts are noted: new when the program, the processor, the
+        environment or the questions are.
+        """
+        surroundings = [os.environ.get(name) for name in self.environment]
+        known = repr((command, programs(command), surroundings, self.questions))
+        return digest_of("probe", self.language, known, processor())
 
     def find(self, cache: Cache | None) -> T | None:
         """The first compiler that works; None without one. Raises CompilerError if the setting's is
@@ -223,15 +245,6 @@ def processor() -> str:
         "physical id",
     )
     return "\n".join(line for line in lines if not line.startswith(changing))
-
-
-def probe_key(kind: str, command: Command, questions: object, environment: tuple[str, ...]) -> str:
-    """The key under which a probe's result is kept: new when the program, the processor, the
-    environment or the questions are.
-    """
-    surroundings = [os.environ.get(name) for name in environment]
-    known = repr((command, programs(command), surroundings, questions))
-    return digest_of(kind, known, processor())
 
 
 def identity_of(command: Command, facts: Facts, built_with: object) -> str:

@@ -15,10 +15,11 @@ from noeira.codegen.source import Source
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import OPS
 from noeira.ir.plan import Plan, parse_plans
+from noeira.log import log
 from noeira.runtime.build.builder import COMMAND, UnitBuilder, command_text
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.cache_entry import Entry, digest_of
-from noeira.runtime.build.disk import log, remove_tree
+from noeira.runtime.build.disk import remove_tree
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.fork import Lock
 

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 
+# What a build may take; it is ended then.
+BUILD_SECONDS = 600
+# Lines of a compiler's message that are shown.
+MESSAGE_LINES = 40
+
+
 def run(command: tuple[str, ...], folder: Path, seconds: float) -> tuple[int, str]:
     """Run a command in a folder; gives its status and all it printed. Raises CompilerError if it
     cannot start or hangs.

@@ -10,11 +10,9 @@ from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.runtime.build.builder import COMMAND, command_text
 from noeira.runtime.build.cache_entry import Entry
-from noeira.runtime.build.process import first_lines, run
+from noeira.runtime.build.process import BUILD_SECONDS, MESSAGE_LINES, first_lines, run
 from noeira.runtime.c.compiler import Compiler
 
-BUILD_SECONDS = 600
-MESSAGE_LINES = 40
 SOURCE, LIBRARY = "unit.c", "unit.so"
 APART = "# This makes what parts of it made that were compiled at the same time, and then linked.\n"
 

@@ -17,7 +17,6 @@ from noeira.runtime.build.host_compiler import (
     Search,
     identity_of,
     new_source,
-    probe_key,
     refusal,
     version_and_macros,
 )
@@ -36,7 +35,6 @@ OPTIONAL_FLAGS = (
 )
 THREADS_FLAG = "-pthread"
 LINK_FLAGS = ("-lm",)
-BUILD_SECONDS = 600
 
 PROBE_TEXT = """\
 #include <math.h>
@@ -60,13 +58,6 @@ int noeira_threads(void *(*work)(void *)) {
     return pthread_create(&thread, NULL, work, NULL);
 }
 """
-ADVICE = """\
-To get one:
-  Debian, Ubuntu    apt install gcc libc6-dev
-  Fedora            dnf install gcc
-  macOS             xcode-select --install
-  without root      pip install ziglang
-or set CC to the compiler's command."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +113,6 @@ def find_compiler(cache: Cache | None = None) -> Compiler | None:
 def require_compiler(cache: Cache | None = None) -> Compiler:
     """As find_compiler, but raises CompilerError with what was tried and how to get a compiler."""
     return SEARCH.require(cache)
-
-
-def _key(command: tuple[str, ...]) -> str:
-    """The key under which a probe's result is kept: new when the program, the processor or the
-    questions are.
-    """
-    questions = (REQUIRED_FLAGS, OPTIONAL_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT, THREADS_TEXT)
-    return probe_key("probe", command, questions, ENVIRONMENT)
 
 
 def probe(command: tuple[str, ...], folder: Path) -> Facts:
@@ -205,8 +188,9 @@ SEARCH = Search(
     setting=config.CC,
     names=("cc", "gcc", "clang"),
     zig="cc",
-    advice=ADVICE,
-    key=_key,
+    packages=("gcc libc6-dev", "gcc"),
+    questions=(REQUIRED_FLAGS, OPTIONAL_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT, THREADS_TEXT),
+    environment=ENVIRONMENT,
     probe=probe,
     describe=_compiler,
 )

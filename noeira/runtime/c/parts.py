@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noeira.codegen.source import Source
+from noeira.log import log
 from noeira.runtime.build.cache_entry import Entry
-from noeira.runtime.build.disk import log
 from noeira.runtime.build.process import first_lines, run, run_all
 from noeira.runtime.c.compiler import Compiler
 from noeira.runtime.entry_point import processor_count

@@ -11,9 +11,9 @@ from typing import Any
 
 from noeira.codegen.arch import Arch, capability_of
 from noeira.errors import CompilerError
+from noeira.log import log
 from noeira.runtime.build.cache import Cache, open_cache
 from noeira.runtime.build.cache_entry import digest_of
-from noeira.runtime.build.disk import log
 from noeira.runtime.build.host_compiler import programs, remembered
 from noeira.runtime.cuda.log import error_text, warning_text
 from noeira.runtime.cuda.nvcc import ENVIRONMENT, Nvcc, find_nvcc, open_nvcc

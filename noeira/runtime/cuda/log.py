@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from noeira.runtime.build.process import first_lines
+from noeira.runtime.build.process import MESSAGE_LINES, first_lines
 
-MESSAGE_LINES = 40
 # The first line of what the compiler has to say about a place in the text.
 HEAD = re.compile(r"^[^\s(][^(\n]*\(\d+\): (?:\w+ )?(error|warning)\b")
 # What the assembler says of every kernel, advice on how to silence a warning, and empty lines.

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from noeira.errors import CompilerError
 from noeira.runtime.build.host_compiler import which
-from noeira.runtime.build.process import first_lines, run, run_all
+from noeira.runtime.build.process import BUILD_SECONDS, first_lines, run, run_all
 from noeira.runtime.cuda.nvrtc import Output
 from noeira.runtime.cuda.toolkit import toolkit_of, toolkits
 
-BUILD_SECONDS = 600
 ASK_SECONDS = 60
 # What else decides what it makes of a text.
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH")

@@ -8,13 +8,11 @@ from pathlib import Path
 from noeira.errors import CompilerError
 from noeira.runtime.build.cache import Cache, open_cache
 from noeira.runtime.build.cache_entry import Entry, digest_of
-from noeira.runtime.build.process import first_lines, run
+from noeira.runtime.build.process import BUILD_SECONDS, MESSAGE_LINES, first_lines, run
 from noeira.runtime.cuda_cpu.compiler import CxxCompiler, require_cxx_compiler
 from noeira.runtime.cuda_cpu.text import host_text
 
 RUNTIME = Path(__file__).parent / "native"
-BUILD_SECONDS = 600
-MESSAGE_LINES = 40
 # Kernels keep their own order of operations at any level; only their speed differs. In check mode
 # the lines of accesses matter more, and loads that the text does not ask for must not be made.
 FAST_FLAGS = ("-O2",)

@@ -15,7 +15,6 @@ from noeira.runtime.build.host_compiler import (
     Search,
     identity_of,
     new_source,
-    probe_key,
     refusal,
     version_and_macros,
 )
@@ -65,13 +64,6 @@ NOEIRA_HOOK __ubsan_handle_out_of_bounds(void *, size_t) {}
 NOEIRA_HOOK __ubsan_handle_type_mismatch_v1(void *, size_t) {}
 #endif
 """
-ADVICE = """\
-To get one:
-  Debian, Ubuntu    apt install g++
-  Fedora            dnf install gcc-c++
-  macOS             xcode-select --install
-  without root      pip install ziglang
-or set CXX to the compiler's command."""
 
 
 @dataclass(frozen=True)
@@ -136,15 +128,6 @@ def linker(command: tuple[str, ...]) -> tuple[str, ...]:
     return tuple("cc" if word == "c++" and "ziglang" in command else word for word in command)
 
 
-def _key(command: tuple[str, ...]) -> str:
-    """The key under which a probe's result is kept: new when the program, the processor or the
-    questions are.
-    """
-    questions = FLAGS, CHECK_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT
-    environment = (*ENVIRONMENT, "CPLUS_INCLUDE_PATH")
-    return probe_key("probe c++", command, questions, environment)
-
-
 class CxxFacts(Facts):
     """What a probe finds out, with the flags of check mode."""
 
@@ -198,8 +181,9 @@ SEARCH = Search(
     setting=config.CXX,
     names=("c++", "g++", "clang++"),
     zig="c++",
-    advice=ADVICE,
-    key=_key,
+    packages=("g++", "gcc-c++"),
+    questions=(FLAGS, CHECK_FLAGS, NATIVE_FLAGS, LINK_FLAGS, PROBE_TEXT),
+    environment=(*ENVIRONMENT, "CPLUS_INCLUDE_PATH"),
     probe=probe,
     describe=_compiler,
 )

@@ -25,13 +25,13 @@ from noeira.ir.states import BAD
 from noeira.runtime.device.block import Block
 from noeira.runtime.device.bound_launches import Arena, largest_values, launches_of
 from noeira.runtime.device.device import Device, Launch, Memory, out_of_memory, rounded
+from noeira.runtime.device.mirror import Mirror, mirror_of
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
 from noeira.runtime.interrupts import PutOff
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.runtime.device.mirror import Mirror
     from noeira.runtime.store import Store
 
 # States of a store up to this many bytes travel with each call; so do all states of a program.
@@ -92,7 +92,7 @@ class LaunchedEntry(EntryPoint):
             return
         # Not among the arrays: a reference from here would count as somebody's who holds it.
         self.arrays.pop(root, None)
-        self.mirrors[root] = store.mirror(name)
+        self.mirrors[root] = mirror_of(store, name)
         self.is_prepared = False
 
     def bind_inputs(self, arrays: Sequence[np.ndarray]) -> None:

@@ -18,7 +18,9 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from noeira.ir.types import TensorType
 from noeira.runtime.device.device import Device, Memory
+from noeira.runtime.store import Store, aligned_zeros
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,13 +112,18 @@ class Mirror:
         return bool(self.copies)
 
 
+def mirror_of(store: Store, name: str) -> Mirror:
+    """The mirror of a store's array, which the store then asks for its elements."""
+    found = store.mirrors.get(name)
+    if not isinstance(found, Mirror):
+        found = store.mirrors[name] = Mirror(store.memory[name])
+    return found
+
+
 @cache
 def unheld() -> tuple[int, int]:
     """The references that there are to an array that only its store and its mirror have: counted,
     because Python's versions differ in what they count beside those.
     """
-    from noeira.ir.types import TensorType
-    from noeira.runtime.store import aligned_zeros
-
     memory = {"array": aligned_zeros(TensorType("f32", (4,)))}
     return Mirror(memory["array"]).references()

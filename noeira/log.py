@@ -1,0 +1,10 @@
+"""noeira's own messages: one logger, called `noeira`."""
+
+from __future__ import annotations
+
+
+def log(level: str, message: str, *values: object) -> None:
+    """One line in noeira's logger; logging is imported only when there is something to say."""
+    import logging
+
+    getattr(logging.getLogger("noeira"), level)(message, *values)
