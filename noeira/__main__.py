@@ -9,18 +9,19 @@ import sys
 from collections.abc import Sequence
 
 from noeira.commands import COMMANDS
-from noeira.commands.parser import Parser, no_command, unexpected
+from noeira.commands.support.parser import Parser, unexpected
+from noeira.commands.support.usage import UsageError, no_such
 from noeira.errors import NoeiraError
 
 EPILOG = """\
 A network is named by its file or module: net.py:MLP, package.module:MLP.
-`noeira COMMAND --help` has the options and an example.
+`noeira help COMMAND` has the options and an example.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit code: 1 for a failure or a difference, 2 for wrong usage."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = asked(list(sys.argv[1:] if arguments is None else arguments))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -43,10 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def asked(words: list[str]) -> list[str]:
+    """The words; `help explain` is `explain --help`."""
+    if words[:1] != ["help"]:
+        return words
+    return [*words[1:2], "--help"]
+
+
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The arguments; argparse ends the process with 2 if they are wrong."""
     top, parser = parsers_for(words)
     try:
+        if not words:
+            top.print_help()
+            top.exit()
         args, rest = top.parse_known_args(words)
     except SystemExit:
         # A help that cannot be written is noticed here, not after the last line of Python.
@@ -72,8 +83,7 @@ def unwritable(error: OSError) -> int:
 
 def failed(error: NoeiraError) -> int:
     """Print the message on stderr; 2 if the command line itself is wrong, else 1."""
-    from noeira.commands.terminal import paint
-    from noeira.commands.usage import UsageError
+    from noeira.commands.support.terminal import paint
 
     sys.stdout.flush()
     print(f"{paint('noeira:', 'red', sys.stderr)} {error}", file=sys.stderr)
@@ -93,10 +103,10 @@ def parsers_for(words: Sequence[str]) -> tuple[Parser, Parser]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"noeira {noeira.__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     chosen = next((word for word in words if not word.startswith("-")), "")
     if chosen and chosen not in COMMANDS:
-        top.error(no_command(chosen, COMMANDS))
+        top.error(no_such("command", chosen, COMMANDS))
     for name, command in COMMANDS.items():
         parser = commands.add_parser(
             name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,11 +38,11 @@ class Dumper:
         if self.folder is None:
             return None
         place = self.place(first.graph.name)
-        write(place / "00_trace.nir", str(first))
+        write(place / graph_file(0, "trace"), str(first))
         count = iter(range(1, 100))
 
         def watcher(name: str, dump: Dump) -> None:
-            write(place / f"{next(count):02}_{name}.nir", str(dump))
+            write(place / graph_file(next(count), name), str(dump))
 
         return watcher
 
@@ -54,13 +55,33 @@ class Dumper:
         """Write a plan."""
         if self.folder is not None:
             number = len(list(self.place(plan.name).glob("*.nir")))
-            write(self.place(plan.name) / f"{number:02}_plan.plan", str(plan))
+            write(self.place(plan.name) / plan_file(number), str(plan))
 
     def source(self, source: Source) -> None:
         """Write a unit."""
         if self.folder is not None:
-            name = re.sub(r"[^0-9A-Za-z_]", "_", source.name)
-            write(self.folder / f"{name}.{source.language.ending}", source.text)
+            write(self.folder / source_name(source), source.text)
+
+
+def graph_file(number: int, name: str) -> str:
+    """`01_vjp.nir`"""
+    return f"{number:02}_{name}.nir"
+
+
+def plan_file(number: int) -> str:
+    """`06_plan.plan`"""
+    return f"{number:02}_plan.plan"
+
+
+def source_name(source: Source) -> str:
+    """`MLP.c`, `MLP.cu`"""
+    return f"{re.sub(r'[^0-9A-Za-z_]', '_', source.name)}.{source.language.ending}"
+
+
+def stage_files(graphs: Sequence[tuple[str, Dump]], plan: Plan) -> dict[str, str]:
+    """The files of an entry's stages, and their texts: a graph after each pass, then the plan."""
+    found = {graph_file(i, name): str(dump) for i, (name, dump) in enumerate(graphs)}
+    return {**found, plan_file(len(graphs)): str(plan)}
 
 
 def write(path: Path, text: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from noeira.codegen.embedded import plan_strings
 from noeira.codegen.entries import Entries, launchers
 from noeira.codegen.environment import template
 from noeira.codegen.language import C
 from noeira.codegen.parts import find_sections
 from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.sharing import kernel_views, plan_strings, shared_kernels
+from noeira.codegen.sharing import kernel_views, shared_kernels
 from noeira.codegen.source import Source
 from noeira.ir.plan import Plan
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from noeira.codegen.embedded import plan_strings
 from noeira.codegen.environment import template
 from noeira.codegen.language import CUDA
 from noeira.codegen.launches import stage_launches
 from noeira.codegen.prelude import device_prelude, identifiers
-from noeira.codegen.sharing import kernel_views, plan_strings, shared_kernels
+from noeira.codegen.sharing import kernel_views, shared_kernels
 from noeira.codegen.source import Source
 from noeira.ir.plan import Call, Plan
 

@@ -119,11 +119,3 @@ def comment(kernel: Shared) -> list[str]:
     cost = node_cost(kernel.calls[0][1].node)
     moved = f"{cost.bytes_read:,} bytes read, {cost.bytes_written:,} written"
     return [*lines, f"{cost.flops:,} FLOPs, {moved}"]
-
-
-def plan_strings(plans: Sequence[Plan]) -> list[str]:
-    """The text of the plans as C string literals, a line each."""
-    text = "".join(map(str, plans))
-    return [
-        '"' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"' for line in text.splitlines()
-    ]

@@ -28,7 +28,7 @@ COMMANDS = {
     ),
     "dump": Command(
         "a stage of a compile as text, JSON or a picture: graph, plan, C or CUDA",
-        "noeira dump net.py:MLP --stage fused",
+        "noeira dump net.py:MLP --stage fuse",
     ),
     "kernels": Command(
         "the distinct kernels of a step; of one of them its C or CUDA, or what that became",
@@ -51,7 +51,7 @@ COMMANDS = {
         "noeira run 01_vjp.nir --seed 0",
     ),
     "diff": Command(
-        "what differs between two graphs",
+        "what differs between two graphs or plans",
         "noeira diff 00_trace.nir 01_vjp.nir",
     ),
     "doctor": Command(

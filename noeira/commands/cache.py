@@ -13,7 +13,8 @@ NOTES = "(facts for a quick start: what the compiler can do, which build a netwo
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the actions `show` and `clear`."""
-    actions = parser.add_subparsers(dest="action", required=True)
+    parser.set_defaults(help=parser.print_help)
+    actions = parser.add_subparsers(dest="action")
     show = actions.add_parser("show", help="print where the cache is and what it holds")
     show.add_argument("--json", action="store_true", help="print one JSON object")
     actions.add_parser("clear", help="remove all built programs; edited sources are kept")
@@ -21,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Does what was asked and gives the exit code: 1 if something could not be removed."""
+    if args.action is None:
+        args.help()
+        return 0
     cache = Cache()
     if args.action == "show":
         stats = cache.stats()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.arch import DEFAULT_ARCH
-from noeira.codegen.arch import arch as arch_named
-from noeira.commands.checked_unit import CheckedUnit, file_unit, network_unit
-from noeira.commands.files import read_text
-from noeira.commands.network import add_arch, add_options, stages_from
-from noeira.commands.terminal import paint
-from noeira.commands.usage import UsageError, reading
-from noeira.commands.values import bind_inputs, bind_states
-from noeira.errors import KernelFault, NoeiraError
+from noeira.codegen.arch import arch
+from noeira.commands.support.checked_unit import CheckedUnit, file_unit, network_unit
+from noeira.commands.support.files import read_text
+from noeira.commands.support.loading import subject
+from noeira.commands.support.options import add_options, check_entry, stages_from
+from noeira.commands.support.terminal import paint
+from noeira.commands.support.usage import UsageError, no_such, one_of, reading
+from noeira.commands.support.values import bind_inputs, bind_states
+from noeira.errors import KernelFault
 from noeira.report.check import CheckedKernel, CheckReport, Found, faults_of
 from noeira.runtime.interrupts import let_through
 
@@ -35,12 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="path.py:Name or package.module:Name, or a file x.nir, x.plan or x.cu as dumped, "
         "edited or not",
     )
-    add_options(parser, choices=False, target=False)
+    add_options(parser, "isa", "arch")
     add = parser.add_argument_group("checking").add_argument
-    add_arch(add)
     add(
         "--order",
-        choices=ORDERS,
+        **one_of(ORDERS, "order"),
         default=ORDERS[0],
         help="in which blocks and threads take turns (default: forward)",
     )
@@ -56,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check and report; 1 if anything was found."""
-    check_usage(args)
+    if "isa" in args:
+        raise UsageError("--isa is for C; check is for CUDA, whose GPU is --arch sm_90")
     found = report_of(args)
     if args.json:
         print(found.json())
@@ -65,18 +64,6 @@ def run(args: argparse.Namespace) -> int:
     for line in str(found).splitlines():
         print(paint(line, "red", sys.stdout) if line in heads else line)
     return 0 if found.is_clean else 1
-
-
-def check_usage(args: argparse.Namespace) -> None:
-    """Raises UsageError for what cannot be checked, and for options that do not go with it."""
-    suffix = Path(args.model).suffix
-    if args.isa is not None:
-        raise UsageError("--isa is for C; check is for CUDA, whose GPU is --arch sm_90")
-    if args.arch is not None and suffix in (".plan", ".cu"):
-        raise UsageError(f"{args.model} is for a GPU already; --arch goes with a .nir or a network")
-    if suffix not in FILES and ":" not in args.model:
-        kinds = ", ".join(FILES)
-        raise UsageError(f"{args.model}: expected a file {kinds}, or a network such as net.py:MLP")
 
 
 @dataclass
@@ -102,14 +89,17 @@ def report_of(args: argparse.Namespace) -> CheckReport:
 
     watcher = Watcher()
     device = EmulatedDevice(args.order, args.seed, check=True, report=watcher.report)
+    what = subject(args, FILES)
     toolchain = cuda_cpu_toolchain(device)
-    toolchain = replace(toolchain, arch=arch_named(args.arch or DEFAULT_ARCH))
-    if Path(args.model).suffix in FILES:
-        unit = file_unit(args.model, toolchain)
-        chosen = chosen_entries(unit, args)
+    if "arch" in args:
+        toolchain = replace(toolchain, arch=arch(args.arch))
+    entry = args.entry if "entry" in args else ""
+    if what.ending:
+        unit = file_unit(what, toolchain)
+        chosen = chosen_entries(unit, entry)
     else:
-        entry, args.entry, args.target = args.entry, "", toolchain.name
-        unit = network_unit(stages_from(args), entry, toolchain)
+        # Without an entry named, those over a data set are checked too.
+        unit = network_unit(stages_from(args, entry="", target=toolchain.name), entry, toolchain)
         chosen = unit.entries
     watcher.kernels = kernels_of(unit, chosen, args.kernel)
     entries = [name for name in chosen if launch_all(unit, name, args.seed, watcher)]
@@ -125,20 +115,18 @@ def report_of(args: argparse.Namespace) -> CheckReport:
     )
 
 
-def chosen_entries(unit: CheckedUnit, args: argparse.Namespace) -> dict[str, int]:
-    """The entries of a file, or the one that was named. Raises NoeiraError that lists them."""
-    if not args.entry:
+def chosen_entries(unit: CheckedUnit, entry: str) -> dict[str, int]:
+    """The entries of a file, or the one that was named. Raises UsageError that lists them."""
+    if not entry:
         return unit.entries
-    if args.entry not in unit.entries:
-        known = ", ".join(unit.entries)
-        raise NoeiraError(f"{args.model} has no entry {args.entry!r}; it has {known}")
-    return {args.entry: unit.entries[args.entry]}
+    check_entry(entry, unit.entries)
+    return {entry: unit.entries[entry]}
 
 
 def kernels_of(
     unit: CheckedUnit, entries: dict[str, int], wanted: str | None
 ) -> dict[str, CheckedKernel]:
-    """The kernels of entries by name, those of whose names `wanted` is a part. Raises NoeiraError
+    """The kernels of entries by name, those of whose names `wanted` is a part. Raises UsageError
     if there is none.
     """
     found = {
@@ -150,7 +138,7 @@ def kernels_of(
         return found
     chosen = {name: kernel for name, kernel in found.items() if wanted in name}
     if not chosen:
-        raise NoeiraError(f"no kernel is called {wanted}; there are {', '.join(found)}")
+        raise UsageError(no_such("kernel", wanted, found))
     return chosen
 
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from noeira.codegen.language import CUDA, C
+from noeira.codegen.language import CUDA, C, Language
 from noeira.codegen.sharing import comment
-from noeira.commands.network import add_model, stages_from
-from noeira.commands.usage import UsageError
-from noeira.errors import NoeiraError
+from noeira.commands.support.options import add_model, stages_from
+from noeira.commands.support.usage import UsageError, no_such
 from noeira.ir.graph import Node
 from noeira.ir.op import node_cost
 from noeira.report.explain import RULE, chosen_by
-from noeira.report.stages import Stages
 from noeira.report.table import plural, table
-from noeira.runtime.targets import TARGETS
+from noeira.stages import Stages
 
 if TYPE_CHECKING:
     from noeira.codegen.sharing import Shared
@@ -34,7 +32,7 @@ INSTEAD = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, the kernel to show, and in what form."""
-    add_model(parser)
+    add_model(parser, "target", "isa", "arch", "choices")
     parser.add_argument(
         "name", metavar="NAME", nargs="?", help="print this kernel; a part of its name will do"
     )
@@ -52,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the list, or one kernel."""
     form = next((name for name in FORMS if vars(args)[name]), "")
-    check_form(form, args)
     stages = stages_from(args)
+    check_form(form, stages.source.language, args.name)
     if form == "resources":
         print(resources(stages, args.name))
     elif args.name is None:
@@ -64,12 +62,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def check_form(form: str, args: argparse.Namespace) -> None:
+def check_form(form: str, language: Language, name: str | None) -> None:
     """Raises UsageError for a form of another target, or of one kernel without its name."""
-    language = TARGETS[args.target].language
     if form and FORMS[form] is not language:
         raise UsageError(f"--{form} {INSTEAD[FORMS[form]]}")
-    if form and form != "resources" and args.name is None:
+    if form and form != "resources" and name is None:
         raise UsageError(f"--{form} shows one kernel: give its NAME too")
 
 
@@ -77,12 +74,12 @@ def in_form(form: str, stages: Stages, kernel: Shared) -> str:
     """One kernel: its text, or what the compiler made of it. Raises CompilerError."""
     if form == "asm":
         from noeira.codegen.c import CTarget
-        from noeira.commands.assembly import assembly
+        from noeira.commands.support.assembly import assembly
 
         assert isinstance(stages.target, CTarget)
         return assembly(stages.source, kernel.functions, stages.target.isa)
     if form:
-        from noeira.commands.machine_code import machine_code, ptx
+        from noeira.commands.support.machine_code import machine_code, ptx
 
         return (ptx if form == "ptx" else machine_code)(stages, kernel.functions)
     head = "".join(f"// {line}".rstrip() + "\n" for line in comment(kernel))
@@ -92,11 +89,12 @@ def in_form(form: str, stages: Stages, kernel: Shared) -> str:
 def resources(stages: Stages, name: str | None) -> str:
     """What the kernels, or one of them, take of the GPU. Raises CompilerError."""
     from noeira.codegen.cuda import CudaTarget
-    from noeira.report.resources import built_for_gpu, resource_lines, uses_of
+    from noeira.report.resources import resource_lines, uses_of
+    from noeira.runtime.cuda.builder import built_for_gpu
 
     kernels = stages.kernels if name is None else [by_name(stages.kernels, name)]
     assert isinstance(stages.target, CudaTarget)
-    library = built_for_gpu(stages.source, stages.target)
+    library = built_for_gpu(stages.source, stages.target.arch)
     lines = resource_lines(uses_of(kernels, library, stages.target.arch))
     return "\n".join([heading(stages, len(kernels)), "", *lines])
 
@@ -137,13 +135,12 @@ def source(node: Node, stages: Stages) -> str:
 
 
 def by_name(kernels: list[Shared], name: str) -> Shared:
-    """The kernel of that name, or the one whose name it is a part of. Raises NoeiraError."""
+    """The kernel of that name, or the one whose name it is a part of. Raises UsageError."""
     found = [kernel for kernel in kernels if name in kernel.symbol]
     exact = [kernel for kernel in found if kernel.symbol == name]
     if len(exact or found) == 1:
         return (exact or found)[0]
     if not found:
-        known = ", ".join(kernel.symbol for kernel in kernels)
-        raise NoeiraError(f"no kernel is called {name}; there are {known}")
+        raise UsageError(no_such("kernel", name, [kernel.symbol for kernel in kernels]))
     matching = ", ".join(kernel.symbol for kernel in found)
-    raise NoeiraError(f"{name} is a part of {len(found)} names: {matching}")
+    raise UsageError(f"{name} is a part of {len(found)} names: {matching}")

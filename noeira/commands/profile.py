@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from noeira.codegen.c import CTarget
-from noeira.codegen.choices import chosen_table
 from noeira.codegen.render_c import render_c
 from noeira.codegen.sharing import shared_kernels
-from noeira.commands.files import read_dump, read_plan
-from noeira.commands.network import add_options, stages_from
-from noeira.commands.run import ALSO_RUNS, plan_target
-from noeira.commands.usage import UsageError, positive, reading
-from noeira.commands.values import bind_inputs, bind_states
-from noeira.compiler import lower
-from noeira.errors import NoeiraError
+from noeira.commands.support.files import read_plan
+from noeira.commands.support.loading import c_toolchain_for, plan_target, subject
+from noeira.commands.support.options import add_options
+from noeira.commands.support.usage import SECONDS, WHOLE, duration, one_of, positive, reading
+from noeira.commands.support.values import bind_inputs, bind_states
 from noeira.ir.plan import Plan
 from noeira.report.explain import explained, symbols
 from noeira.report.profile import SORTS, profile_of
-from noeira.report.stages import c_target
-from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.library import load
-from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.c.timed_entry import TimedEntry
 from noeira.runtime.entry_point import thread_count
 from noeira.runtime.limits import measure_limits
@@ -39,37 +32,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="path.py:Name or package.module:Name, or a dumped x.nir or x.plan",
     )
-    add_options(parser, target=False)
+    add_options(parser, "isa", "choices")
     add = parser.add_argument_group("measuring").add_argument
     add(
         "--threads",
-        type=reading(positive, "a whole number of at least 1"),
+        type=reading(positive, WHOLE),
         metavar="N",
         help="threads of the step (default: NOEIRA_THREADS, else the processors)",
     )
     add(
         "--seconds",
-        type=reading(duration, "a number of seconds above 0"),
+        type=reading(duration, SECONDS),
         default=1.0,
         metavar="S",
         help="how long steps are measured (default: 1)",
     )
     add(
         "--sort",
-        choices=SORTS,
+        **one_of(SORTS, "order"),
         default=SORTS[0],
         help="order of the table (default: launch)",
     )
     add("--json", action="store_true", help="print one JSON object, times in seconds")
     add("--png", metavar="FILE", help="draw the launches under the machine's roofs")
-
-
-def duration(text: str) -> float:
-    """A number above 0."""
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError(text)
-    return seconds
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,11 +64,8 @@ def run(args: argparse.Namespace) -> int:
 
         # Before anything is measured.
         require_matplotlib()
-    cache = open_cache()
-    compiler = require_compiler(cache)
-    toolchain = CToolchain(compiler, cache)
-    plan, target = planned(args, toolchain)
-    threads = (args.threads or thread_count()) if compiler.has_threads else 1
+    plan, target, toolchain = planned(args)
+    threads = (args.threads or thread_count()) if toolchain.compiler.has_threads else 1
     source = render_c(plan.graph.network, [plan], target, timed=True)
     entry = TimedEntry(plan, load(toolchain.build(source)), threads)
     bind_states(entry, SEED, None)
@@ -100,27 +82,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def planned(args: argparse.Namespace, toolchain: CToolchain) -> tuple[Plan, CTarget]:
-    """The plan of a network or file, and the target it is for.
+def planned(args: argparse.Namespace) -> tuple[Plan, CTarget, CToolchain]:
+    """The plan of a network or file, the target it is for, and what builds it.
 
     Raises NoeiraError if this machine cannot run that.
     """
-    path: str = args.model
-    suffix = Path(path).suffix
-    if suffix == ".plan":
-        if args.choices is not None:
-            made = f"{path} has its choices made"
-            raise UsageError(f"{made}; --choices goes with a .nir or a network")
-        plan = read_plan(path)
-        made_for = plan_target(plan, path, toolchain)
-        assert isinstance(made_for, CTarget)
-        return plan, made_for
-    target = c_target(args.isa, chosen_table(args.choices))
-    own = toolchain.target.isa.name
-    if target.isa.name != own and target.isa.name not in ALSO_RUNS.get(own, ()):
-        raise NoeiraError(f"this machine is {toolchain.target.name}; it cannot run {target.name}")
-    if suffix == ".nir":
-        return lower(read_dump(path), target), target
-    if ":" not in path:
-        raise UsageError(f"{path}: expected a file .nir or .plan, or a network such as net.py:MLP")
-    return stages_from(args).plan, target
+    what = subject(args, (".nir", ".plan"))
+    toolchain = c_toolchain_for(vars(args).get("isa"), vars(args).get("choices"))
+    if what.ending != ".plan":
+        return what.plan(toolchain.target), toolchain.target, toolchain
+    plan = read_plan(what.path)
+    return plan, plan_target(plan, what.path, toolchain.target), toolchain

@@ -5,22 +5,36 @@ from __future__ import annotations
 import argparse
 import ctypes
 import struct
+from dataclasses import replace
 from pathlib import Path
 
-from noeira.codegen.c import CTarget
+from noeira.codegen.arch import arch
+from noeira.codegen.embedded import SYMBOL
 from noeira.codegen.language import language_of
 from noeira.codegen.sharing import renumbered
 from noeira.codegen.target import Target
-from noeira.codegen.targets import target_named
-from noeira.commands.files import PLANS_SYMBOL, plans_in_text, read_dump, read_plan, unit_source
-from noeira.commands.network import DUMPED, add_options, load_module, stages_from
-from noeira.commands.usage import UsageError, reading
-from noeira.commands.values import bind_inputs, bind_states, output_lines, results, save
-from noeira.compiler import lower, render_plans, run_passes
+from noeira.commands.support.files import plans_in_text, read_plan, unit_source, unreadable
+from noeira.commands.support.loading import Subject, c_toolchain_for, plan_target, subject
+from noeira.commands.support.network import load_module
+from noeira.commands.support.options import (
+    CODE,
+    add_options,
+    check_code,
+    check_entry,
+    given,
+)
+from noeira.commands.support.usage import UsageError, one_of, reading
+from noeira.commands.support.values import (
+    bind_inputs,
+    bind_states,
+    output_lines,
+    results,
+    save,
+)
+from noeira.compiler import render_plans
 from noeira.errors import NoeiraError
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
-from noeira.ir.text import Dump
 from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.entry_point import CompiledEntry, EntryPoint
 from noeira.runtime.interrupts import let_through
@@ -30,14 +44,12 @@ from noeira.runtime.toolchain import Toolchain
 
 # The targets that run what was built, the usual one first.
 BUILT = {ending: running(ending) for one in TARGETS.values() for ending in one.runs}
-# What the vector unit of a machine can run beside its own.
-ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The file or network, and its values."""
     parser.add_argument(
-        "file",
+        "model",
         metavar="FILE",
         help="x.nir, x.plan, x.c, x.so, x.cu or x.cubin as dumped, or a network path.py:Name",
     )
@@ -47,10 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="weights and inputs are drawn from it (default: 0)",
     )
-    parser.add_argument("--weights", metavar="W.npz", help="parameters and states by name")
+    parser.add_argument(
+        "--weights",
+        metavar="W.npz",
+        help="parameters and states by name, as --save writes them",
+    )
     parser.add_argument("--inputs", metavar="I.npz", help="inputs by name: x, target")
     parser.add_argument(
-        "--save", metavar="OUT.npz", help="write outputs and updated parameters to a file"
+        "--save",
+        metavar="OUT.npz",
+        help="write outputs, parameters and states to a file, by name",
     )
     parser.add_argument(
         "--import",
@@ -62,11 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--target",
-        choices=TARGETS,
-        help="cpu, cuda, cuda-cpu, or reference: the graph by NumPy (default: cpu; for a .cu "
-        "cuda-cpu, for a .cubin cuda)",
+        default=argparse.SUPPRESS,
+        **one_of(TARGETS, "target"),
+        help="where it runs; reference: the graph by NumPy (default: cpu; for a .cu cuda-cpu, for "
+        "a .cubin cuda)",
     )
-    add_options(parser, target=False)
+    add_options(parser, "isa", "arch", "choices")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,38 +106,52 @@ def run(args: argparse.Namespace) -> int:
 
 def loaded(args: argparse.Namespace) -> EntryPoint:
     """The entry that a file or network gives."""
-    path: str = args.file
-    suffix = Path(path).suffix
-    if suffix in DUMPED[1:] and args.choices is not None:
-        raise UsageError(f"{path} has its choices made; --choices goes with a .nir or a network")
-    if suffix in BUILT and args.target not in (None, *BUILT[suffix]):
-        runs = " or ".join(BUILT[suffix])
+    what = subject(args)
+    target = args.target if "target" in args else None
+    if what.ending in BUILT and target not in (None, *BUILT[what.ending]):
+        here = " or ".join(BUILT[what.ending])
         raise UsageError(
-            f"{path} goes with --target {runs}; others run graphs: a .nir, a .plan, a network"
+            f"{what.path} goes with --target {here}; others run graphs: a .nir, a .plan, a network"
         )
-    if suffix == ".nir":
-        return from_dump(read_dump(path), args.target or "cpu", args.choices)
-    if suffix == ".plan":
-        return from_plan(read_plan(path), path, args.target)
-    if suffix in (".c", ".cu"):
-        return from_source(path, args.entry, args.target or BUILT[suffix][0])
-    if suffix == ".so":
-        return from_library(path, args.entry)
-    if suffix == ".cubin":
-        return from_cubin(path, args.entry)
-    if ":" not in path:
-        kinds = ", ".join(DUMPED)
-        raise UsageError(f"{path}: expected a file {kinds}, or a network such as net.py:MLP")
-    args.model = path
-    return from_dump(stages_from(args).traced, args.target or "cpu", args.choices)
+    if what.ending == ".plan":
+        return from_plan(read_plan(what.path), what.path, target)
+    entry = args.entry if "entry" in args else ""
+    if what.ending in (".c", ".cu"):
+        return from_source(what.path, entry, target or BUILT[what.ending][0])
+    if what.ending == ".so":
+        return from_library(what.path, entry)
+    if what.ending == ".cubin":
+        return from_cubin(what.path, entry)
+    return from_graph(what, target or "cpu")
 
 
-def from_dump(dump: Dump, target: str, choices: str | None) -> EntryPoint:
-    """A graph, after the passes that are still to do, with the choices of a table."""
-    toolchain = TARGETS[target].open(TARGETS[target].table(choices))
+def from_graph(what: Subject, target: str) -> EntryPoint:
+    """A graph, after the passes that are still to do, for the machine that was asked for."""
+    toolchain = toolchain_of(what.args, target)
     if isinstance(toolchain, ReferenceToolchain):
-        return toolchain.entry(run_passes(dump).graph)
-    return compiled(lower(dump, toolchain.target), toolchain.target, toolchain)
+        return toolchain.entry(what.finished().graph)
+    return compiled(what.plan(toolchain.target), toolchain.target, toolchain)
+
+
+def toolchain_of(args: argparse.Namespace, target: str) -> Toolchain | ReferenceToolchain:
+    """What builds for a target, a kind of vector unit or GPU, and a table of choices. Raises
+    UsageError for options that have no effect there.
+    """
+    kinds = vars(args)
+    if TARGETS[target].language is None and (useless := given(args, CODE[1:])):
+        raise UsageError(f"{useless[0]} is for code, and the {target} has none")
+    check_code(args, target)
+    if target == "cuda" and "arch" in kinds:
+        raise UsageError("--arch goes with --target cuda-cpu: on a GPU, code is for that GPU")
+    if kinds.get("isa"):
+        return c_toolchain_for(kinds["isa"], kinds.get("choices"))
+    toolchain = TARGETS[target].open(TARGETS[target].table(kinds.get("choices")))
+    if "arch" in kinds:
+        from noeira.runtime.cuda.toolchain import CudaToolchain
+
+        assert isinstance(toolchain, CudaToolchain)
+        return replace(toolchain, arch=arch(kinds["arch"]))
+    return toolchain
 
 
 def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
@@ -127,7 +160,7 @@ def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
     toolchain = TARGETS[target or own].open()
     if isinstance(toolchain, ReferenceToolchain):
         return toolchain.entry(plan.graph)
-    return compiled(plan, plan_target(plan, path, toolchain), toolchain)
+    return compiled(plan, plan_target(plan, path, toolchain.target), toolchain)
 
 
 def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
@@ -144,14 +177,14 @@ def from_source(path: str, entry: str, target: str) -> EntryPoint:
 
     source = unit_source(path)
     plans = [*source.parsed]
-    plan = chosen(plans, path, entry)
+    plan = chosen(plans, entry)
     toolchain = TARGETS[target].open()
     if isinstance(toolchain, ReferenceToolchain):
         # There is no compiler: this says how to get one.
         require_compiler()
         raise NoeiraError(f"{path} needs a C compiler")
     builder = toolchain.builder
-    made = render_plans(source.name, plans, plan_target(plan, path, toolchain))
+    made = render_plans(source.name, plans, plan_target(plan, path, toolchain.target))
     if renumbered(source.text) != renumbered(made.text):
         print(f"running {path} as it stands (edited)")
         builder = builder.lenient()
@@ -164,15 +197,13 @@ def from_library(path: str, entry: str) -> EntryPoint:
     check_whole(path)
     try:
         library = ctypes.CDLL(str(Path(path).absolute()))
-        start = ctypes.addressof(ctypes.c_char.in_dll(library, PLANS_SYMBOL))
+        start = ctypes.addressof(ctypes.c_char.in_dll(library, SYMBOL))
     except OSError as error:
         raise NoeiraError(f"{path} cannot be loaded: {error}") from None
     except ValueError:
-        raise NoeiraError(
-            f"{path} has no {PLANS_SYMBOL}: it is no unit that noeira built"
-        ) from None
+        raise NoeiraError(f"{path} has no {SYMBOL}: it is no unit that noeira built") from None
     text = ctypes.string_at(start).decode()
-    return CompiledEntry(chosen(plans_in_text(path, text), path, entry), library)
+    return CompiledEntry(chosen(plans_in_text(path, text), entry), library)
 
 
 def from_cubin(path: str, entry: str) -> EntryPoint:
@@ -185,9 +216,9 @@ def from_cubin(path: str, entry: str) -> EntryPoint:
     if start < 0:
         raise NoeiraError(f"{path} has no plans: it is no unit that noeira built")
     plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
-    plan = chosen(plans, path, entry)
+    plan = chosen(plans, entry)
     toolchain = cuda_toolchain()
-    made = render_plans(plan.graph.network, plans, plan_target(plan, path, toolchain))
+    made = render_plans(plan.graph.network, plans, plan_target(plan, path, toolchain.target))
     with toolchain.device.session():
         module = toolchain.device.load(Path(path).absolute(), plan.target.split()[-1])
     return LaunchedEntry(plan, toolchain.device, module, made.symbols[plans.index(plan)])
@@ -198,7 +229,7 @@ def check_whole(path: str) -> None:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise NoeiraError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
     if data[:5] != b"\x7fELF\x02":
         return
     # ELF-64: the table of sections (its place at 40, the size of a row at 58, their number at 60)
@@ -211,26 +242,10 @@ def check_whole(path: str) -> None:
     raise NoeiraError(f"{path} is damaged: its end is missing")
 
 
-def chosen(plans: list[Plan], path: str, entry: str) -> Plan:
-    """One of a unit's plans; by default the last. Raises NoeiraError that lists them."""
+def chosen(plans: list[Plan], entry: str) -> Plan:
+    """One of a unit's plans; by default the last. Raises UsageError that lists them."""
     found = {plan.graph.entry: plan for plan in plans}
     if not entry:
         return plans[-1]
-    if entry not in found:
-        raise NoeiraError(f"{path} has no entry {entry!r}; it has {', '.join(found)}")
+    check_entry(entry, found)
     return found[entry]
-
-
-def plan_target(plan: Plan, path: str, toolchain: Toolchain) -> Target:
-    """The target that a plan was made for. Raises NoeiraError if this machine cannot run it."""
-    own, wanted = toolchain.target, target_named(plan.target)
-    if not isinstance(own, CTarget) or not isinstance(wanted, CTarget):
-        fits = own.language == wanted.language
-    else:
-        fits = wanted.isa == own.isa or wanted.isa.name in ALSO_RUNS.get(own.isa.name, ())
-    if not fits:
-        raise NoeiraError(
-            f"{path} is for {plan.target}, this machine is {own.name}: "
-            f"run the .nir that it was made from"
-        )
-    return wanted

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from noeira.commands.network import add_model, stages_from
+from noeira.commands.support.options import add_model, stages_from
 from noeira.report.summary import summary_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, and the form of the answer."""
-    add_model(parser, target=False)
+    add_model(parser, "target", "isa", "arch", "choices")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -6,31 +6,28 @@ import argparse
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from noeira.codegen.c import CTarget
 from noeira.codegen.choices import read_choices
-from noeira.codegen.target import ISAS
-from noeira.commands.network import add_model, stages_from
-from noeira.commands.run import ALSO_RUNS
-from noeira.commands.usage import UsageError, positive, reading
-from noeira.commands.values import bind_inputs, bind_states
+from noeira.commands.support.loading import c_toolchain_for
+from noeira.commands.support.options import add_model, stages_from
+from noeira.commands.support.usage import SECONDS, WHOLE, duration, positive, reading
+from noeira.commands.support.values import bind_inputs, bind_states
 from noeira.compiler import run_passes
 from noeira.dump import write
-from noeira.ir.choices import Choices, Problem, Row
+from noeira.ir.choices import NO_CHOICES, Choices, Problem, Row
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
-from noeira.report.stages import Stages, c_target
 from noeira.report.table import plural
-from noeira.runtime.build.cache import open_cache
-from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.entry_point import EntryPoint, processor_count, thread_count
 from noeira.runtime.interrupts import Interrupts
 from noeira.runtime.toolchain import CToolchain
-from noeira.tuning.search import Outcome, search, until
+from noeira.stages import Stages
+from noeira.tuning.search import Outcome, Over, search, until
 from noeira.tuning.trials import Tried, build_trials, problems_of
 
 CANDIDATES = 48
@@ -43,15 +40,16 @@ NUMBER_WIDTHS = (9, 9, 6)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, the table, and how long to search."""
-    add_model(parser, choices=False, target=False)
-    whole = reading(positive, "a whole number of at least 1")
+    add_model(parser, "isa")
+    whole = reading(positive, WHOLE)
     add = parser.add_argument_group("the search").add_argument
     add("--out", metavar="FILE", help="table to write, or to add to (default: NAME.choices)")
     add(
         "--seconds",
-        type=whole,
-        metavar="N",
-        help="begin nothing new after so long (default: until every problem is decided)",
+        type=reading(duration, SECONDS),
+        metavar="S",
+        help="begin nothing new after so long, once the first problems were timed (default: until "
+        "every problem is decided)",
     )
     add(
         "--threads",
@@ -70,10 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Search, print what is found, and write the table."""
-    stages = stages_from(args)
+    # Without a table: what is looked for is what to put in one.
+    stages = stages_from(args, choices=NO_CHOICES)
     path = Path(args.out or f"{stages.job.net.__name__.lower()}.choices")
     before = read_choices(path) if path.exists() else Choices()
-    toolchain = toolchain_of(c_target(args.isa), before)
+    toolchain = c_toolchain_for(vars(args).get("isa"), before)
     threads = (args.threads or thread_count()) if toolchain.compiler.has_threads else 1
     tuner = Tuner(toolchain, threads, args.candidates, args.seconds)
     groups = tuner.groups(stages)
@@ -94,19 +93,6 @@ def run(args: argparse.Namespace) -> int:
     return 1 if tuner.stopped else 0
 
 
-def toolchain_of(target: CTarget, choices: Choices) -> CToolchain:
-    """The compiler for a target that this machine can run, with the table that is added to.
-
-    Raises NoeiraError for another target, CompilerError without a compiler.
-    """
-    cache = open_cache()
-    compiler = require_compiler(cache)
-    own, isa = compiler.isa.name, target.isa.name
-    if isa != own and isa not in ALSO_RUNS.get(own, ()):
-        raise UsageError(f"this machine cannot run {isa}, so nothing can be timed here")
-    return CToolchain(compiler, cache, choices, ISAS[isa])
-
-
 @dataclass
 class Tuner:
     """A search over the entries of a network, and what it has found so far."""
@@ -114,7 +100,7 @@ class Tuner:
     toolchain: CToolchain
     threads: int
     candidates: int
-    seconds: int | None
+    seconds: float | None
     found: list[Outcome] = field(default_factory=list)
     stopped: bool = False
 
@@ -135,18 +121,18 @@ class Tuner:
     ) -> Iterator[Outcome]:
         """The outcomes as they are known, until Ctrl-C or the end of the time."""
         deadline = time.monotonic() + (self.seconds or float("inf"))
-        over = until(deadline, lambda: interrupts.wanted)
-        for graph, tried in groups:
-            if over():
+        wanted = lambda: interrupts.wanted  # noqa: E731
+        for number, (graph, tried) in enumerate(groups):
+            # However short the time: what is built first is timed once, or all was for nothing.
+            over = until(deadline, wanted, rounds=0 if number else 1)
+            if over(0):
                 break
             for outcome in self.group(graph, tried, over):
                 self.found.append(outcome)
                 yield outcome
         self.stopped = interrupts.wanted
 
-    def group(
-        self, graph: ComputeGraph, tried: Sequence[Tried], over: Callable[[], bool]
-    ) -> list[Outcome]:
+    def group(self, graph: ComputeGraph, tried: Sequence[Tried], over: Over) -> list[Outcome]:
         """Build and search some problems of a graph."""
         count = sum(len(one.candidates) * len(one.results) for one in tried)
         with status(f"building {plural(count, 'kernel')} …"):
@@ -239,7 +225,7 @@ def save(path: Path, before: Choices, tuner: Tuner, target: CTarget) -> None:
     """
     threads = plural(tuner.threads, "thread")
     if not tuner.found:
-        print("\nnothing was timed: no table was written")
+        print("\nstopped before anything was timed: no table was written")
         return
     better = [outcome for outcome in tuner.found if outcome.better]
     rows = [row_of(outcome, threads) for outcome in better]

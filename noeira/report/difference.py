@@ -1,23 +1,26 @@
-"""The difference between two graphs: what is new, gone, changed or renamed, and a listing."""
+"""What differs between two graphs or plans: new, gone, changed and renamed nodes, and a listing."""
 
 from __future__ import annotations
 
 import difflib
 from collections import defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from noeira.ir.graph import ComputeGraph, Node, Origin, State, Update, Value
+from noeira.ir.plan import Plan, call_text, place_text
 from noeira.ir.text import Dump, node_lines
 from noeira.report.table import plural
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What a second graph has that a first has not, by the first result of each node.
+    """What a second graph, or plan, has that a first has not, by the first result of each node.
 
-    renamed: pairs of names under which both have the same node. lines: a unified listing of the
-    whole texts, empty if they are equal.
+    renamed: pairs of names under which both have the same node. facts: what differs of plans
+    beside their graphs, a line each. lines: a unified listing of the whole texts, empty if they are
+    equal.
     """
 
     new: tuple[str, ...]
@@ -25,6 +28,8 @@ class Difference:
     changed: tuple[str, ...]
     renamed: tuple[tuple[str, str], ...]
     lines: tuple[str, ...]
+    kind: str = "graphs"
+    facts: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -33,19 +38,20 @@ class Difference:
 
     def __str__(self) -> str:
         if self.same:
-            return "the graphs are the same"
+            return f"the {self.kind} are the same"
         kinds = {
             "new": self.new,
             "gone": self.gone,
             "changed": self.changed,
             "renamed": [f"{old} to %{new}" for old, new in self.renamed],
         }
-        found = [
-            f"{plural(len(names), 'node')} {kind}: {', '.join(f'%{name}' for name in names)}"
-            for kind, names in kinds.items()
-            if names
-        ]
-        return "\n".join([*(found or ["no node differs"]), "", *self.lines])
+        found = [counted("node", kind, names) for kind, names in kinds.items() if names]
+        return "\n".join([*(found or ["no node differs"]), *self.facts, "", *self.lines])
+
+
+def counted(noun: str, kind: str, names: Collection[str]) -> str:
+    """`2 nodes changed: %0.linear, %loss`"""
+    return f"{plural(len(names), noun)} {kind}: {', '.join(f'%{name}' for name in names)}"
 
 
 def difference(old: Dump, new: Dump, names: tuple[str, str] = ("a", "b")) -> Difference:
@@ -66,6 +72,27 @@ def difference(old: Dump, new: Dump, names: tuple[str, str] = ("a", "b")) -> Dif
         tuple(renamed),
         listing(str(old), str(new), names),
     )
+
+
+def plan_difference(old: Plan, new: Plan, names: tuple[str, str] = ("a", "b")) -> Difference:
+    """How two plans differ: their graphs, how calls are cut, and where values lie."""
+    found = difference(Dump(old.graph), Dump(new.graph), names)
+    facts = tuple(plan_facts(old, new))
+    return replace(found, lines=listing(str(old), str(new), names), kind="plans", facts=facts)
+
+
+def plan_facts(old: Plan, new: Plan) -> Iterator[str]:
+    """What differs of plans beside their graphs."""
+    if old.target != new.target:
+        yield f"target: {old.target} to {new.target}"
+    if old.arena != new.arena:
+        yield f"arena: {old.arena:,} to {new.arena:,} bytes"
+    calls = [{c.node.outputs[0].name: call_text(c) for c in plan.calls} for plan in (old, new)]
+    places = [{p.name: place_text(p) for p in plan.places} for plan in (old, new)]
+    for noun, (before, after) in (("call", calls), ("place", places)):
+        changed = [n for n, line in before.items() if n in after and after[n] != line]
+        if changed:
+            yield counted(noun, "changed", changed)
 
 
 def without_names(old: Dump, new: Dump, names: tuple[str, str] = ("a", "b")) -> Difference:

@@ -6,28 +6,23 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from noeira.codegen.choices import ChoicesLike
 from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
-from noeira.errors import NoeiraError
+from noeira.errors import CompositionError, NoeiraError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
-from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
-from noeira.nn.core.signature import Shape
-from noeira.nn.loss import CrossEntropy, LossLike
-from noeira.nn.optimizer import Adam, Optimizer
 from noeira.planning.memory import make_plan
 from noeira.report.resources import LAUNCH_HEAD, StageUse, compiled_uses, launch_cells
 from noeira.report.runs import Run, by_path, fusible_runs, run_of
-from noeira.report.stages import Stages, c_target, stages_of
 from noeira.report.structure import origin_value
 from noeira.report.table import bytes_text, plural, table
 from noeira.runtime.program import Program
+from noeira.stages import StageOptions, Stages, c_target, stages_of
 
 if TYPE_CHECKING:
     from noeira.codegen.sharing import Shared
@@ -202,54 +197,38 @@ def row(launch: Launch) -> tuple[str, ...]:
 def explain(
     net: type[Module] | Module | Program,
     *,
-    batch: int = 100,
-    loss: LossLike | None = CrossEntropy,
-    optimizer: Optimizer | type[Optimizer] | None = Adam,
-    input: Shape | tuple[Shape, ...] | None = None,
-    init: Initializer | type[Initializer] = Kaiming,
-    dtype: str = "f32",
-    target: str = "cpu",
-    isa: str | None = None,
-    arch: str | None = None,
-    entry: str = "",
-    choices: ChoicesLike = None,
+    resources: bool = False,
+    **options: Unpack[StageOptions],
 ) -> Explanation:
     """Every launch of a training step: kernel, operations, module, reason and cost.
 
-    net: a network type, with the options of `compile` (loss None: the forward pass alone), or a
-    compiled program, whose own options then hold. entry: `step`, `gradients` or `forward`; by
-    default the last of these that there is. Nothing is allocated; a unit of CUDA is compiled, where
-    there is a compiler, for what its kernels take of a GPU.
+    net: a network type, with the options of `compile` (loss None: the forward pass alone) and
+    those of StageOptions, or a compiled program, whose own options then hold, but for `entry`.
+    resources: compile a unit of CUDA, where there is a compiler, for what its kernels take of a
+    GPU. Nothing is allocated.
     Raises CompositionError, ShapeError, FusionError, or CompilerError if a kernel does not compile.
     """
     if isinstance(net, Program):
-        return explain_program(net, entry)
-    return explain_stages(
-        stages_of(
-            net,
-            batch=batch,
-            loss=loss,
-            optimizer=optimizer,
-            input=input,
-            init=init,
-            dtype=dtype,
-            target=target,
-            isa=isa,
-            arch=arch,
-            entry=entry,
-            choices=choices,
-        )
-    )
+        entry = options.pop("entry", "")
+        if options:
+            raise CompositionError(
+                f"a program's options are those that it was compiled with; explain takes "
+                f"{', '.join(options)} with a network type"
+            )
+        return explain_program(net, entry, resources)
+    return explain_stages(stages_of(net, **options), resources)
 
 
-def explain_stages(stages: Stages) -> Explanation:
+def explain_stages(stages: Stages, resources: bool = False) -> Explanation:
     """The launches of a network's entry."""
     runs = fusible_runs(stages.job.net)
     found = explained(stages.plan, symbols(stages.kernels), runs, stages.target)
+    if not resources:
+        return found
     return with_uses(found, stages.kernels, stages.target, lambda: stages.source)
 
 
-def explain_program(program: Program, entry: str) -> Explanation:
+def explain_program(program: Program, entry: str, resources: bool) -> Explanation:
     """The launches of a program's entry, under the names that its source has them.
 
     Raises NoeiraError if there is no such entry.
@@ -271,6 +250,8 @@ def explain_program(program: Program, entry: str) -> Explanation:
     kernels = shared_kernels(plans, target, earlier)
     runs = fusible_runs(type(program.module))
     explanation = explained(found[name], symbols(kernels), runs, target)
+    if not resources:
+        return explanation
     return with_uses(
         explanation, kernels, target, lambda: render_plans(program.name, plans, target, earlier)
     )

@@ -14,7 +14,6 @@ from noeira.ir.plan import Call
 from noeira.report.table import table
 
 if TYPE_CHECKING:
-    from noeira.codegen.cuda import CudaTarget
     from noeira.codegen.sharing import Shared
     from noeira.codegen.source import Source
     from noeira.codegen.target import Target
@@ -77,20 +76,6 @@ class StageUse:
         }
 
 
-def built_for_gpu(source: Source, target: CudaTarget) -> Library:
-    """A unit of CUDA compiled for its GPU, or taken from the cache. Raises CompilerError, without a
-    compiler too.
-    """
-    from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.build.library import build_library
-    from noeira.runtime.cuda.builder import CudaBuilder
-    from noeira.runtime.cuda.compiler import require_cuda_compiler
-
-    cache = open_cache()
-    builder = CudaBuilder(require_cuda_compiler(cache), target.arch)
-    return build_library(source, builder, cache)
-
-
 def compiled_uses(
     kernels: Sequence[Shared], target: Target, source: Callable[[], Source]
 ) -> tuple[dict[str, tuple[StageUse, ...]], str]:
@@ -98,20 +83,14 @@ def compiled_uses(
     is no GPU; without a compiler nothing, and how to get one. Raises CompilerError.
     """
     from noeira.codegen.cuda import CudaTarget
+    from noeira.runtime.cuda.builder import built_for_gpu
     from noeira.runtime.cuda.compiler import find_cuda_compiler
 
     if not isinstance(target, CudaTarget):
         return {}, ""
     if find_cuda_compiler() is None:
         return {}, NO_COMPILER
-    return uses_of(kernels, built_for_gpu(source(), target), target.arch), ""
-
-
-def has_machine_code(library: Library) -> bool:
-    """Whether a unit is code for its GPU; for one that the compiler does not know it is PTX, which
-    a driver compiles.
-    """
-    return library.binary.startswith(b"\x7fELF")
+    return uses_of(kernels, built_for_gpu(source(), target.arch), target.arch), ""
 
 
 def uses_of(

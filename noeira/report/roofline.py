@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import NoeiraError
@@ -76,6 +77,7 @@ def draw(profile: Profile, path: str) -> None:
     dots(axes, shown)
     label(axes, shown, discs, taken, lines)
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     except ValueError as error:
         raise NoeiraError(f"{path} cannot be drawn: {error}") from None

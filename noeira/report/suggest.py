@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from noeira.errors import FusionError
 from noeira.ir.graph import ComputeGraph, Group, Node
 from noeira.ir.op import node_cost
 from noeira.ir.text import Dump
-from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
-from noeira.nn.core.signature import Shape
-from noeira.nn.loss import CrossEntropy, LossLike
-from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.pipeline import resume
 from noeira.report.runs import Run, by_path, fusible_runs, run_of
-from noeira.report.stages import Stages, stages_of
 from noeira.report.table import plural
+from noeira.stages import Stages, StepOptions, stages_of
 
 # Places that are listed of a type that is repeated.
 SHOWN = 4
@@ -110,33 +106,14 @@ class Suggestion:
         }
 
 
-def suggest(
-    net: type[Module] | Module,
-    *,
-    batch: int = 100,
-    loss: LossLike | None = CrossEntropy,
-    optimizer: Optimizer | type[Optimizer] | None = Adam,
-    input: Shape | tuple[Shape, ...] | None = None,
-    init: Initializer | type[Initializer] = Kaiming,
-    dtype: str = "f32",
-) -> tuple[Suggestion, ...]:
+def suggest(net: type[Module] | Module, **options: Unpack[StepOptions]) -> tuple[Suggestion, ...]:
     """The fused type to write for each longest run of neighbours that one kernel can do.
 
-    The options are those of `compile` (loss None: the forward pass alone). Nothing is changed.
+    The options are those of StepOptions (loss None: the forward pass alone). Nothing is changed.
     Raises CompositionError, ShapeError or FusionError.
     """
-    return suggestions(
-        stages_of(
-            net,
-            batch=batch,
-            loss=loss,
-            optimizer=optimizer,
-            input=input,
-            init=init,
-            dtype=dtype,
-            isa="plain",
-        )
-    )
+    # Graphs are the same for every target: this one needs no compiler to be asked.
+    return suggestions(stages_of(net, isa="plain", **options))
 
 
 def suggestions(stages: Stages) -> tuple[Suggestion, ...]:

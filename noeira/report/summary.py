@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Plan
 from noeira.ir.states import GRADIENTS, PARAMS
-from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
-from noeira.nn.core.signature import Shape
-from noeira.nn.loss import CrossEntropy, LossLike
-from noeira.nn.optimizer import Adam, Optimizer
 from noeira.passes.vjp import GRADS
-from noeira.report.stages import Stages, stages_of
 from noeira.report.table import bytes_text, plural, table
+from noeira.stages import StageOptions, Stages, stages_of
 
 
 @dataclass(frozen=True)
@@ -106,32 +102,13 @@ class Summary:
         )
 
 
-def summary(
-    net: type[Module] | Module,
-    batch: int = 100,
-    *,
-    loss: LossLike | None = CrossEntropy,
-    optimizer: Optimizer | type[Optimizer] | None = Adam,
-    input: Shape | tuple[Shape, ...] | None = None,
-    init: Initializer | type[Initializer] = Kaiming,
-    dtype: str = "f32",
-) -> Summary:
+def summary(net: type[Module] | Module, **options: Unpack[StageOptions]) -> Summary:
     """Parameters, FLOPs, launches and memory of a network; no parameter is allocated.
 
-    The options are those of `compile`; loss None: the forward pass alone.
+    The options are those of `compile` and of StageOptions; loss None: the forward pass alone.
     Raises CompositionError, ShapeError or FusionError.
     """
-    return summary_of(
-        stages_of(
-            net,
-            batch=batch,
-            loss=loss,
-            optimizer=optimizer,
-            input=input,
-            init=init,
-            dtype=dtype,
-        )
-    )
+    return summary_of(stages_of(net, **options))
 
 
 def summary_of(stages: Stages) -> Summary:

@@ -44,7 +44,11 @@ class Outcome:
         return self.choice != self.tried.candidates[0] and self.gain > CLEARLY
 
 
-def search(trials: Trials, over: Callable[[], bool]) -> list[Outcome]:
+# Whether to stop, asked with the number of rounds that are done.
+Over = Callable[[int], bool]
+
+
+def search(trials: Trials, over: Over) -> list[Outcome]:
     """The best choice for each problem; once `over` says so, of what has been timed until then. A
     problem is left out if that happens before all its candidates were, and nothing better is known.
     """
@@ -54,7 +58,7 @@ def search(trials: Trials, over: Callable[[], bool]) -> list[Outcome]:
     return [outcome for outcome in confirmed(trials, leaders) if whole or outcome.better]
 
 
-def narrowed(trials: Trials, over: Callable[[], bool]) -> tuple[list[int], bool]:
+def narrowed(trials: Trials, over: Over) -> tuple[list[int], bool]:
     """The candidate of each problem that leads after some rounds, and whether all were timed."""
     alive = [list(range(len(tried.candidates))) for tried in trials.tried]
     times: list[dict[int, list[float]]] = [{pick: [] for pick in picks} for picks in alive]
@@ -62,7 +66,7 @@ def narrowed(trials: Trials, over: Callable[[], bool]) -> tuple[list[int], bool]
         if max(map(len, alive)) == 1:
             break
         for picks in turns(alive, number):
-            if over():
+            if over(number):
                 return list(map(leader, times, alive)), number > 0
             for own, pick, seconds in zip(times, picks, trials.visit(picks), strict=True):
                 own[pick].append(seconds)
@@ -122,6 +126,8 @@ def confirmed(trials: Trials, leaders: Sequence[int]) -> list[Outcome]:
     ]
 
 
-def until(deadline: float, stopped: Callable[[], bool]) -> Callable[[], bool]:
-    """Whether the time, of `time.monotonic`, is up or somebody asked to stop."""
-    return lambda: stopped() or time.monotonic() > deadline
+def until(deadline: float, stopped: Callable[[], bool], rounds: int = 0) -> Over:
+    """Whether the time, of `time.monotonic`, is up and so many rounds are done, or somebody asked
+    to stop.
+    """
+    return lambda done: stopped() or (done >= rounds and time.monotonic() > deadline)

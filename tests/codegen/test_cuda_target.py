@@ -19,8 +19,8 @@ from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.kernels import kernel_text
 from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
-from noeira.commands.files import plan_from
 from noeira.commands.plan_check import check_plan
+from noeira.commands.support.files import plan_from
 from noeira.compiler import render_plans
 from noeira.errors import DeviceError, NoeiraError, VerifyError
 from noeira.ir.choices import Choices
@@ -29,12 +29,12 @@ from noeira.ir.op import Draw, Sample, op
 from noeira.ir.plan import Call, Choice, Stage, parse_plan
 from noeira.ir.types import TensorType
 from noeira.nn import Adam, CrossEntropy, Linear, LinearGELU, LinearReLU, ReLU, Sequential
-from noeira.report.stages import stages_of
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.library import build_library
 from noeira.runtime.cuda.builder import CudaBuilder
 from noeira.runtime.cuda.compiler import find_cuda_compiler
 from noeira.runtime.cuda.toolchain import CudaToolchain
+from noeira.stages import stages_of
 
 Tiny = Sequential[LinearReLU[3, 4], Linear[4, 2]]
 TARGET = CudaTarget(arch("sm_80"))

@@ -147,15 +147,15 @@ def test_one_kernel_alone(call: Callable[..., str], folder: Path, unit: str):
     file = edited(folder, unit, "access < 8", "access <= 8")
     text = call("check", file, "--kernel", "tanh")
     assert "1 kernel, 1 launch: clean" in text and "k00_relu" not in text
-    message = call("check", file, "--kernel", "gelu", code=1)
-    assert "no kernel is called gelu; there are k00_relu, k01_tanh" in message
+    message = call("check", file, "--kernel", "gelu", code=2)
+    assert "there is no kernel gelu; there are k00_relu, k01_tanh" in message
 
 
 @needs_cxx
 def test_files_of_every_stage(call: Callable[..., str], folder: Path):
     (folder / "elements.py").write_text(ELEMENTS)
     call("dump", "elements.py:Elements", *OPTIONS, "--target", "cuda", "--all", "cuda")
-    for name in ("00_trace.nir", "03_schedule.nir", "04_plan.plan", "unit.cu"):
+    for name in ("00_trace.nir", "03_schedule.nir", "04_plan.plan", "Elements.cu"):
         assert "2 kernels, 2 launches: clean" in call("check", f"cuda/{name}")
     assert "for cuda sm_90: forward" in call("check", "cuda/00_trace.nir", "--arch", "sm_90")
     network = call("check", "elements.py:Elements", *OPTIONS, "--arch", "sm_90")
@@ -196,9 +196,15 @@ def test_an_edited_source_in_the_cache_is_what_is_checked(
     ("words", "expected"),
     [
         ("net.py:Joined --isa avx2", "--isa is for C; check is for CUDA"),
-        ("unit.cu --arch sm_90", "unit.cu is for a GPU already"),
+        (
+            "unit.cu --arch sm_90",
+            "--arch was decided when unit.cu was made; it goes with .nir",
+        ),
         ("unit.c", "unit.c: expected a file .nir, .plan, .cu, or a network such as net.py:MLP"),
-        ("net.py:Joined --order backward", "invalid choice: 'backward'"),
+        (
+            "net.py:Joined --order backward",
+            "no order backward; there are forward, reverse, random",
+        ),
         ("net.py:Joined --seed x", "--seed must be a whole number"),
     ],
 )
@@ -209,12 +215,12 @@ def test_wrong_usage(words: str, expected: str, call: Callable[..., str]):
 @needs_cxx
 def test_other_mistakes(call: Callable[..., str], folder: Path, unit: str):
     (folder / "unit.cu").write_text(unit)
-    assert "has no entry 'step'; it has forward" in call(
-        "check", "unit.cu", "--entry", "step", code=1
+    assert "there is no entry step; there are forward" in call(
+        "check", "unit.cu", "--entry", "step", code=2
     )
-    message = call("check", "elements.py:Elements", *OPTIONS, "--entry", "step", code=1)
-    assert "there is no entry 'step' here; there are forward" in message
-    assert "nothing.cu cannot be read" in call("check", "nothing.cu", code=1)
+    message = call("check", "elements.py:Elements", *OPTIONS, "--entry", "step", code=2)
+    assert "there is no entry step; there are forward" in message
+    assert "there is no file nothing.cu" in call("check", "nothing.cu", code=2)
     (folder / "none.cu").write_text("// nothing\n")
     assert "none.cu, line 1: expected the plans of a unit" in call("check", "none.cu", code=1)
     (folder / "other.cu").write_text(unit.replace("k00_relu", "relu_by_hand"))

@@ -16,7 +16,8 @@ import pytest
 from needs import needs_compiler
 
 from noeira.__main__ import main
-from noeira.commands import COMMANDS, assembly, terminal
+from noeira.commands import COMMANDS
+from noeira.commands.support import assembly, terminal
 from noeira.ir.text import parse_dump
 from noeira.runtime.c.compiler import find_compiler
 
@@ -61,18 +62,18 @@ def test_explain_as_json(call: Callable[..., str]):
 
 
 def test_suggest(call: Callable[..., str], golden: Callable[..., None]):
-    golden(call("suggest", "net.py:Plain", *TINY))
-    assert "nothing to suggest" in call("suggest", "net.py:Joined", *TINY)
+    golden(call("suggest", "net.py:Plain", "--batch", "5"))
+    assert "nothing to suggest" in call("suggest", "net.py:Joined", "--batch", "5")
 
 
 def test_suggest_as_json(call: Callable[..., str]):
-    (found,) = json.loads(call("suggest", "net.py:Plain", *TINY, "--json"))["suggestions"]
-    text = call("suggest", "net.py:Plain", *TINY)
+    (found,) = json.loads(call("suggest", "net.py:Plain", "--batch", "5", "--json"))["suggestions"]
+    text = call("suggest", "net.py:Plain", "--batch", "5")
     assert found["path"] == "0" and found["places"] == [["0", "1"]]
     assert found["wrote"] == ["Linear[4, 3]", "ReLU"] and found["write"] == "LinearReLU[4, 3]"
     assert f"saves {found['launches_saved']} launches" in text
     assert f"and {found['bytes_saved']:,} bytes" in text
-    nothing = call("suggest", "net.py:Joined", *TINY, "--json")
+    nothing = call("suggest", "net.py:Joined", "--batch", "5", "--json")
     assert json.loads(nothing) == {"suggestions": []}
 
 
@@ -86,10 +87,10 @@ def test_kernels(call: Callable[..., str], golden: Callable[..., None]):
     golden(call("kernels", "net.py:Joined", *TINY, "finite"), "one")
     assert call("kernels", "net.py:Joined", "finite", *TINY).startswith("// @joined.step")
     assert "is a part of 2 names: k11_count, k12_count" in call(
-        "kernels", "net.py:Joined", *TINY, "count", code=1
+        "kernels", "net.py:Joined", *TINY, "count", code=2
     )
-    assert "no kernel is called gelu; there are k00_linear_relu," in call(
-        "kernels", "net.py:Joined", *TINY, "gelu", code=1
+    assert "there is no kernel gelu; there are k00_linear_relu," in call(
+        "kernels", "net.py:Joined", *TINY, "gelu", code=2
     )
 
 
@@ -109,26 +110,29 @@ def test_disassembly(call: Callable[..., str]):
     assert "k09_finite:" not in text
 
 
-@pytest.mark.parametrize("stage", ["trace", "train", "fused", "plan"])
+@pytest.mark.parametrize("stage", ["trace", "update", "schedule", "plan"])
 def test_dump(stage: str, call: Callable[..., str], golden: Callable[..., None]):
     golden(call("dump", "net.py:Joined", *TINY, "--stage", stage))
 
 
 def test_dump_of_the_source(call: Callable[..., str]):
-    text = call("dump", "net.py:Joined", *TINY, "--stage", "c")
+    text = call("dump", "net.py:Joined", *TINY, "--stage", "source")
     assert text.startswith("// noeira: Joined for c avx2\n") and "noeira_plans[]" in text
 
 
 def test_dump_after_a_pass(call: Callable[..., str]):
-    dump = parse_dump(call("dump", "net.py:Joined", *TINY, "--after", "vjp"))
+    dump = parse_dump(call("dump", "net.py:Joined", *TINY, "--stage", "vjp"))
     assert dump.done == ("trace", "vjp")
     assert dump.todo[0].startswith("update{")
-    message = call("dump", "net.py:Joined", *TINY, "--after", "cast", code=2)
-    assert "there are trace, vjp, update, dce, fuse, schedule" in message
+    message = call("dump", "net.py:Joined", *TINY, "--stage", "cast", code=2)
+    assert "there are trace, vjp, update, dce, fuse, schedule, plan, source" in message
+    assert call("dump", "net.py:Joined", *TINY, "--stage", "schedule") == call(
+        "dump", "net.py:Joined", *TINY
+    )
 
 
 @pytest.mark.parametrize("form", ["json", "dot", "mermaid"])
-@pytest.mark.parametrize("stage", ["trace", "fused", "plan"])
+@pytest.mark.parametrize("stage", ["trace", "schedule", "plan"])
 def test_dump_in_other_forms(form: str, stage: str, call: Callable[..., str]):
     text = call("dump", "net.py:Joined", *TINY, "--stage", stage, "--format", form)
     if form == "json":
@@ -140,16 +144,16 @@ def test_dump_in_other_forms(form: str, stage: str, call: Callable[..., str]):
 def test_a_network_without_loss(call: Callable[..., str]):
     text = call("dump", "net.py:Joined", *TINY, "--loss", "none")
     assert "graph @joined.forward {" in text
-    message = call("dump", "net.py:Joined", "--loss", "none", "--stage", "train", code=2)
-    assert "without a loss there is no training" in message
+    message = call("dump", "net.py:Joined", "--loss", "none", "--stage", "vjp", code=2)
+    assert "there is no stage vjp; there are trace, dce, fuse, schedule, plan, source" in message
 
 
 def test_all_stages_are_numbered_files(dumped: Path):
     names = sorted(path.name for path in dumped.iterdir())
-    library = ["unit.so"] if find_compiler() else []
+    library = ["Joined.so"] if find_compiler() else []
     passes = ["trace", "vjp", "update", "dce", "fuse", "schedule"]
     graphs = [f"{i:02}_{name}.nir" for i, name in enumerate(passes)]
-    assert names == [*graphs, "06_plan.plan", "unit.c", *library]
+    assert names == [*graphs, "06_plan.plan", "Joined.c", *library]
 
 
 def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None]):
@@ -163,27 +167,44 @@ def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None
     )
     same = call("diff", "--names", "stages/00_trace.nir", "stages/renamed.nir")
     assert same == "the graphs are the same\n"
-    assert "net.py, line 1: expected" in call("diff", "net.py", "stages/00_trace.nir", code=1)
+    message = call("diff", "net.py", "stages/00_trace.nir", code=2)
+    assert "net.py: diff takes graphs and plans, .nir and .plan, as noeira dump writes" in message
+
+
+def test_diff_of_plans(call: Callable[..., str], dumped: Path):
+    plan = (dumped / "06_plan.plan").read_text()
+    assert call("diff", *["stages/06_plan.plan"] * 2) == "the plans are the same\n"
+    target = plan.split("plan @joined.step for ")[1].split(" {")[0]
+    other = re.sub(r"(  place %lse: arena \+ )\d+", r"\g<1>640", plan)
+    other = other.replace("call %0.relu: gemm{", "call %0.relu: gem{").replace(target, "c plain")
+    (dumped / "other.plan").write_text(other)
+    text = call("diff", "stages/06_plan.plan", "stages/other.plan", code=1)
+    facts = f"target: {target} to c plain", "1 call changed: %0.relu", "1 place changed: %lse"
+    assert text.splitlines()[:4] == ["no node differs", *facts]
+    assert "-  call %0.relu: gemm{" in text and "+  call %0.relu: gem{" in text
+    same = call("diff", "stages/06_plan.plan", "stages/05_schedule.nir", code=1)
+    assert same.startswith("no node differs\n"), "of a plan and a graph, the graphs"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "expected"),
     [
-        ("", 2, "the following arguments are required: COMMAND"),
         ("frob", 2, "there is no command frob; there are explain, suggest,"),
         ("explian net.py:Plain", 2, "there is no command explian; did you mean explain?"),
-        ("explain", 2, "the following arguments are required: MODEL"),
+        ("explain", 2, "MODEL is missing (see noeira explain --help)"),
+        ("help frob", 2, "there is no command frob; there are explain, suggest,"),
+        ("cache frob", 2, "there is no action frob; there are show, clear"),
         ("explain net.py:Plain --frob", 2, "there is no option --frob (see noeira explain --help)"),
         ("explain net.py:Plain other", 2, "other is one argument too many"),
         ("explain net.py:Plain --batchs 5", 2, "no option --batchs; did you mean --batch? (see"),
         ("explain net.Plain", 2, "write a colon before the network's name, net:Plain"),
         ("explain net.py.Plain", 2, "before the network's name, net.py:Plain"),
-        ("explain net.py:Nope", 1, "net.py has no Nope; it has Plain, Joined"),
-        ("explain net.py:answer", 1, "net.py has answer, but it is no network; it has Plain,"),
+        ("explain net.py:Nope", 2, "net.py has no Nope; it has Plain, Joined"),
+        ("explain net.py:answer", 2, "net.py has answer, but it is no network; it has Plain,"),
         ("explain net.py", 2, "write the network's name after a colon, net.py:Plain"),
         ("explain step.nir", 2, "step.nir: expected a network, such as net.py:MLP; `noeira run`"),
-        ("explain ne.py:Plain", 1, "there is no file ne.py; did you mean net.py?"),
-        ("explain nothing.here:Net", 1, "there is no module nothing.here"),
+        ("explain ne.py:Plain", 2, "there is no file ne.py; did you mean net.py?"),
+        ("explain nothing.here:Net", 2, "there is no module nothing.here"),
         ("explain noeira.nn:Linear", 1, "Linear needs its parameters: write Linear[IN, OUT]"),
         (
             "explain net.py:Plain --batch 0",
@@ -192,26 +213,69 @@ def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None
         ),
         ("explain net.py:Plain --input 3,a", 2, "--input must be a shape such as 3,32,32"),
         ("explain net.py:Plain --input 3", 1, "Plain takes (*, 4), not (3,)"),
-        ("explain net.py:Plain --loss Huber", 2, "there are CrossEntropy, SoftCrossEntropy, MSE"),
-        ("explain net.py:Plain --optimizer lamb", 2, "lamb: there are adam, adamw, sgd"),
-        ("explain net.py:Plain --optimizer adam:rate=1", 2, "there is no option 'rate'; there are"),
+        ("explain net.py:Plain --optimizer adma", 2, "no optimizer adma; did you mean Adam? There"),
+        (
+            "explain net.py:Plain --optimizer Adam(lr=",
+            2,
+            "cannot be read: write a name, as",
+        ),
+        ("explain net.py:Plain --optimizer net.py:Adam", 2, "net.py has no Adam; it has Plain,"),
+        ("explain net.py:Plain --optimizer net.py:Plain", 2, "optimizer must be one such as Adam("),
+        ("explain net.py:Plain --loss net.py:Plain", 2, "loss must be a loss type such as"),
+        ("explain net.py:Plain --loss none --optimizer adam", 2, "--optimizer goes with a loss"),
+        ("explain net.py:Plain --bat 5", 2, "there is no option --bat; did you mean --batch?"),
+        ("explain net.py:Plain --batch", 2, "--batch needs a value (see"),
+        ("explain net.py:Plain --json=1", 2, "--json takes no value, such as '1'"),
+        ("explain net.py:Plain --isa sse", 2, "--isa: there is no vector unit sse; there are avx5"),
+        ("explain net.py:Plain --arch sm_90", 2, "--arch is for --target cuda; cpu has --isa"),
+        ("explain net.py:Plain --target cuda --isa avx2", 2, "--isa is for --target cpu, not cuda"),
+        ("explain net.py:Plain --target cudda", 2, "no target cudda; did you mean cuda? There are"),
+        ("dump net.py:Plain --stage fused", 2, "there is no stage fused; did you mean fuse? There"),
+        ("dump net.py:Plain --stage vjp --all x", 2, "--all does not go with --stage"),
+        ("suggest net.py:Plain --isa avx2", 2, "there is no option --isa"),
+        (
+            "run net.py:Plain --target reference --isa avx2",
+            2,
+            "--isa is for code, and the reference",
+        ),
+        ("run net.py:Plain --arch sm_90", 2, "--arch is for --target cuda; cpu has --isa"),
+        ("tune net.py:Plain --seconds 0", 2, "--seconds must be a number of seconds above 0"),
+        (
+            "explain net.py:Plain --loss Huber",
+            2,
+            "there is no loss Huber; there are MSE, CrossEntropy, S",
+        ),
+        (
+            "explain net.py:Plain --optimizer lamb",
+            2,
+            "no optimizer lamb; there are SGD, Adam, AdamW, none",
+        ),
+        (
+            "explain net.py:Plain --optimizer adam:rate=1",
+            2,
+            "Adam has no option rate; it has lr,",
+        ),
         ("explain net.py:Plain --optimizer adam:lr", 2, "options are written adam:key=value"),
         ("explain net.py:Plain --optimizer sgd:lr=x", 2, "'x' is not a number"),
         ("explain net.py:Plain --optimizer adam:beta1=2", 2, "beta1 must be at least 0 and less"),
         ("explain net.py:Plain --init Normal", 2, "write Normal[mean, std]"),
-        ("explain net.py:Plain --init Magic", 2, "there are Kaiming, ScaledKaiming"),
-        ("explain net.py:Plain --entry fit", 1, "there are forward, gradients, step"),
-        ("dump net.py:Plain --stage c --format dot", 2, "the stage c is text"),
+        (
+            "explain net.py:Plain --init Magic",
+            2,
+            "no initialiser Magic; there are Deterministic, Kai",
+        ),
+        ("explain net.py:Plain --entry fit", 2, "no entry fit; there are forward, gradients, step"),
+        ("dump net.py:Plain --stage source --format dot", 2, "the stage source is text"),
         ("dump net.py:Plain --all out --format dot", 2, "--all writes texts"),
         ("dump net.py:Plain --all net.py", 2, "net.py is a file; --all takes a folder"),
         ("run net.py:Plain --seed x", 2, "--seed must be a whole number, not 'x'"),
-        ("run nothing.nir", 1, "nothing.nir cannot be read: No such file or directory"),
+        ("run nothing.nir", 2, "there is no file nothing.nir"),
         (
             "run net.txt",
             2,
             "expected a file .nir, .plan, .c, .so, .cu, .cubin, or a network such as net.py:MLP",
         ),
-        ("diff one.nir two.nir", 1, "one.nir cannot be read"),
+        ("diff one.nir two.nir", 2, "there is no file one.nir"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -260,6 +324,49 @@ def test_a_module_by_its_dotted_name(folder: Path):
     assert found.returncode == 0 and "0.weight" in found.stdout
 
 
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from noeira.nn import MSE, Adam, Sequential
+
+
+class Twice(MSE):
+    \"\"\"A loss of one's own.\"\"\"
+
+
+@dataclass(frozen=True)
+class Warm(Adam):
+    \"\"\"An optimizer of one's own.\"\"\"
+
+    lr: float = 0.5
+"""
+
+
+def test_options_in_the_spelling_of_python(call: Callable[..., str], folder: Path):
+    words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
+    plain = call(*words, "--loss", "CrossEntropy:smoothing=0.25", "--optimizer", "adam:lr=0.5")
+    python = call(*words, "--loss", "CrossEntropy.of(smoothing=0.25)", "--optimizer", "Adam(lr=.5)")
+    assert python == plain and "update{lr = 0.5," in plain and "smoothing = 0.25" in plain
+    assert call(*words, "--loss", "CrossEntropy[0.25]", "--optimizer", "Adam(0.5)") == plain
+    (folder / "own.py").write_text(OWN)
+    text = call(*words, "--loss", "own.py:Twice", "--optimizer", "own.py:Warm(beta1=0.5)")
+    assert "from loss: Twice" in text and '["beta1", 0.5]' in text and "update{lr = 0.5," in text
+    assert call(*words, "--init", "Normal[0.0, 0.5]") == call(*words, "--init", "normal[0.0,0.5]")
+
+
+def test_options_are_not_evaluated(call: Callable[..., str], folder: Path):
+    for text in ("__import__('os').mkdir('made')", "Adam(lr=open('made', 'w'))", "adam:lr=open(1)"):
+        call("explain", "net.py:Plain", "--optimizer", text, code=2)
+    assert not (folder / "made").exists()
+
+
+def test_help(call: Callable[..., str]):
+    assert call() == call("--help") == call("help")
+    assert call("help", "explain") == call("explain", "--help")
+    assert call("cache") == call("cache", "--help") and "show" in call("cache")
+
+
 def test_options_reach_the_step(call: Callable[..., str]):
     words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
     text = call(*words, "--optimizer", "sgd:lr=0.5,momentum=0.9", "--loss", "MSE")
@@ -279,7 +386,7 @@ def test_names_in_any_case(call: Callable[..., str]):
 
 def test_a_traceback_only_if_asked_for(folder: Path):
     found = python("explain", "net.py:Nope", cwd=folder)
-    assert found.returncode == 1 and found.stderr.count("\n") == 1
+    assert found.returncode == 2 and found.stderr.count("\n") == 1
     found = python("explain", "net.py:Nope", "--traceback", cwd=folder)
     assert found.returncode == 1 and "Traceback" in found.stderr
 

@@ -13,7 +13,7 @@ from needs import needs_compiler, needs_cxx, needs_nvrtc
 import noeira
 from noeira.codegen.arch import ARCHS
 from noeira.codegen.cuda import CudaTarget
-from noeira.commands.machine_code import ptx_parts
+from noeira.commands.support.machine_code import ptx_parts
 from noeira.dump import Dumper
 from noeira.errors import CompilerError
 from noeira.nn import MSE, Linear, LinearReLU, ReLU, Sequential, Tanh
@@ -21,16 +21,15 @@ from noeira.report.explain import explain
 from noeira.report.resources import (
     HEAD,
     NO_COMPILER,
-    built_for_gpu,
     launch_cells,
     resource_lines,
     stage_uses,
     uses_of,
 )
-from noeira.report.stages import stages_of
 from noeira.runtime.cuda import compiler as cuda_compiler
-from noeira.runtime.cuda.builder import unit_resources
+from noeira.runtime.cuda.builder import built_for_gpu, unit_resources
 from noeira.runtime.cuda.resources import Resources
+from noeira.stages import stages_of
 
 pytest_plugins = ("command_line",)
 
@@ -142,11 +141,13 @@ def test_without_a_compiler(call: Callable[..., str], elements: tuple[str, ...])
         message = call("kernels", *elements, *CUDA, *words, code=1)
         assert "no CUDA compiler was found" in message and "pip install" in message
     assert "2 kernels" in call("kernels", *elements, *CUDA)
-    text = call("explain", *elements, *CUDA)
+    text = call("explain", *elements, *CUDA, "--resources")
     assert NO_COMPILER in text and "occupancy" not in text.splitlines()[2]
-    assert json.loads(call("explain", *elements, *CUDA, "--json"))["note"] == NO_COMPILER
+    found = json.loads(call("explain", *elements, *CUDA, "--resources", "--json"))
+    assert found["note"] == NO_COMPILER
+    assert json.loads(call("explain", *elements, *CUDA, "--json"))["note"] == ""
     text = call("dump", *elements, *CUDA, "--all", "stages")
-    assert "no unit.cubin: there is no CUDA compiler here" in text
+    assert "no Elements.cubin: there is no CUDA compiler here" in text
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_without_a_compiler(call: Callable[..., str], elements: tuple[str, ...])
         ("--resources", "--resources is for --target cuda"),
         ("--target cuda --ptx", "--ptx shows one kernel: give its NAME too"),
         ("--target cuda --sass", "--sass shows one kernel: give its NAME too"),
-        ("--target cuda relu --ptx --sass", "not allowed with argument --ptx"),
+        ("--target cuda relu --ptx --sass", "--sass does not go with --ptx"),
     ],
 )
 def test_forms_that_do_not_go_with_the_target(
@@ -202,7 +203,8 @@ def test_stages_in_a_table():
 
 @needs_nvrtc
 def test_explain_says_what_launches_take():
-    found = explain(Elements, batch=5, loss=None, input=(6,), target="cuda", arch="sm_80")
+    options = {"batch": 5, "loss": None, "input": (6,), "target": "cuda", "arch": "sm_80"}
+    found = explain(Elements, resources=True, **options)
     assert found.target == "cuda sm_80" and not found.note
     for launch in found.launches:
         (use,) = launch.uses
@@ -212,15 +214,24 @@ def test_explain_says_what_launches_take():
     value = found.to_json()["launches"][0]["resources"][0]
     assert value["registers"] > 0 and value["occupancy"]["limit"]
     # C has no such columns.
-    plain = explain(Elements, batch=5, loss=None, input=(6,), isa="avx2")
+    plain = explain(Elements, batch=5, loss=None, input=(6,), isa="avx2", resources=True)
     assert "occupancy" not in str(plain) and plain.to_json()["launches"][0]["resources"] == []
+
+
+def test_explain_compiles_nothing_unless_asked(
+    call: Callable[..., str], elements: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cuda_compiler, "find_cuda_compiler", None)
+    assert "occupancy" not in call("explain", *elements, *CUDA)
+    message = call("explain", *elements, "--resources", code=2)
+    assert "--resources is for --target cuda" in message
 
 
 @needs_nvrtc
 @needs_cxx
 def test_a_program_executed_by_the_cpu_is_explained_for_its_gpu():
     program = noeira.compile(Elements, loss=MSE, batch=5, input=(6,), target="cuda-cpu")
-    found = explain(program)
+    found = explain(program, resources=True)
     assert found.target == "cuda sm_80"
     assert all(launch.uses for launch in found.launches)
 
@@ -228,23 +239,17 @@ def test_a_program_executed_by_the_cpu_is_explained_for_its_gpu():
 def test_the_source_has_a_name_of_its_own(call: Callable[..., str], elements: tuple[str, ...]):
     text = call("dump", *elements, *CUDA, "--stage", "source")
     assert text.startswith("// noeira: Elements for cuda sm_90\n")
-    assert call("dump", *elements, *CUDA, "--stage", "cu") == text
     c = call("dump", *elements, "--stage", "source", "--isa", "avx2")
-    assert c == call("dump", *elements, "--stage", "c", "--isa", "avx2")
     assert c.startswith("// noeira: Elements for c avx2\n")
-    message = call("dump", *elements, *CUDA, "--stage", "c", code=2)
-    assert "--stage c goes with --target cpu; --stage source is what cuda has" in message
-    message = call("dump", *elements, "--stage", "cu", code=2)
-    assert "--stage cu goes with --target cuda" in message
 
 
 @needs_nvrtc
 def test_all_stages_of_cuda(call: Callable[..., str], elements: tuple[str, ...], folder: Path):
     call("dump", *elements, *CUDA, "--all", "stages")
     names = {path.name for path in (folder / "stages").iterdir()}
-    assert {"00_trace.nir", "04_plan.plan", "unit.cu", "unit.cubin"} <= names
-    assert not {"unit.c", "unit.so"} & names
-    assert (folder / "stages" / "unit.cubin").read_bytes().startswith(b"\x7fELF")
+    assert {"00_trace.nir", "04_plan.plan", "Elements.cu", "Elements.cubin"} <= names
+    assert not {"Elements.c", "Elements.so"} & names
+    assert (folder / "stages" / "Elements.cubin").read_bytes().startswith(b"\x7fELF")
 
 
 def test_dumps_of_both_targets_differ_in_the_choices_alone(call: Callable[..., str], folder: Path):
@@ -292,7 +297,7 @@ ALL_ARCHS = [
 def test_kernels_of_the_mlp_on_every_gpu(arch: str):
     stages = stages_of(MLP, batch=100, target="cuda", arch=arch)
     assert isinstance(stages.target, CudaTarget)
-    library = built_for_gpu(stages.source, stages.target)
+    library = built_for_gpu(stages.source, stages.target.arch)
     uses = uses_of(stages.kernels, library, stages.target.arch)
     found = [use for stages in uses.values() for use in stages]
     assert not any(use.resources.spills or use.resources.stack for use in found)

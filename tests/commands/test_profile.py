@@ -20,12 +20,12 @@ from noeira.report import roofline
 from noeira.report.explain import explained, symbols
 from noeira.report.profile import COMPUTE, OVERHEAD, Profile, micro, percent, profile_of, rate
 from noeira.report.reuse import Moved, traffic
-from noeira.report.stages import Stages, stages_of
 from noeira.report.table import short
 from noeira.runtime.c.compiler import find_compiler
 from noeira.runtime.c.timed_entry import Samples, samples_of
 from noeira.runtime.cache_sizes import Cache, Level, cache_levels, data_caches, processors
 from noeira.runtime.limits import Bandwidth, Limits, measure_limits
+from noeira.stages import Stages, stages_of
 
 pytest_plugins = ("command_line",)
 
@@ -279,9 +279,9 @@ def test_the_table(call: Callable[..., str]):
 @needs_compiler
 def test_dumped_stages(call: Callable[..., str], dumped: Path):
     for name in ("00_trace.nir", "06_plan.plan"):
-        assert "@joined.step for" in call("profile", f"stages/{name}", *TINY)
+        assert "@joined.step for" in call("profile", f"stages/{name}", "--seconds", "0.02")
     message = call("profile", "stages/06_plan.plan", "--choices", "x", code=2)
-    assert "has its choices made" in message
+    assert "--choices was decided when stages/06_plan.plan was made; it goes with .nir" in message
 
 
 @needs_compiler
@@ -293,8 +293,8 @@ def test_other_entries_and_a_step_that_is_not_ok(call: Callable[..., str]):
 
 @needs_compiler
 def test_errors(call: Callable[..., str]):
-    assert "net.plan cannot be read" in call("profile", "net.plan", code=1)
-    assert "expected a file .nir or .plan" in call("profile", "net.py", code=2)
+    assert "there is no file net.plan" in call("profile", "net.plan", code=2)
+    assert "expected a file .nir, .plan, or a network" in call("profile", "net.py", code=2)
     assert "--seconds must be a number of seconds above 0" in call(
         "profile", "net.py:Plain", "--seconds", "0", code=2
     )
@@ -304,7 +304,7 @@ def test_errors(call: Callable[..., str]):
     compiler = find_compiler()
     assert compiler is not None
     other = "avx512" if compiler.isa.name == "neon" else "neon"
-    assert f"it cannot run c {other}" in call("profile", "net.py:Plain", "--isa", other, code=1)
+    assert f" cannot run {other}" in call("profile", "net.py:Plain", "--isa", other, code=2)
 
 
 def test_without_matplotlib(call: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
@@ -335,7 +335,9 @@ def test_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     names = [text for text in texts if text.startswith("0 linear + relu")]
     assert len(names) == 1
     assert "@sequential.step for c avx2, 2 threads" in axes.get_title(loc="left")
+    roofline.draw(found, str(tmp_path / "new" / "roofline.png"))
+    assert (tmp_path / "new" / "roofline.png").is_file()
     with pytest.raises(NoeiraError, match="cannot be written"):
-        roofline.draw(found, str(tmp_path / "nowhere" / "roofline.png"))
+        roofline.draw(found, str(tmp_path / "roofline.png" / "below.png"))
     with pytest.raises(NoeiraError, match="cannot be drawn"):
         roofline.draw(found, str(tmp_path / "roofline.docx"))

@@ -35,10 +35,10 @@ from noeira.report.difference import difference, renamed, without_names
 from noeira.report.drawing import dot, mermaid, picture
 from noeira.report.explain import explain_stages
 from noeira.report.runs import fusible_runs
-from noeira.report.stages import stages_of
 from noeira.report.structure import dump_value, plan_value
 from noeira.report.suggest import NOTHING, counted, report
 from noeira.report.table import bytes_text, plural, table
+from noeira.stages import stages_of
 
 Plain = Sequential[Linear[4, 3], ReLU, Linear[3, 2]]
 
@@ -79,8 +79,8 @@ def test_suggestions(golden: Callable[..., None]):
 
 
 def test_summary(golden: Callable[..., None]):
-    golden(str(noeira.summary(Tiny, 5)), "step")
-    golden(str(noeira.summary(Tiny, 5, loss=None)), "forward")
+    golden(str(noeira.summary(Tiny, batch=5)), "step")
+    golden(str(noeira.summary(Tiny, batch=5, loss=None)), "forward")
 
 
 @pytest.mark.parametrize("draw", [dot, mermaid], ids=lambda draw: draw.__name__)
@@ -213,7 +213,7 @@ def test_the_options_are_those_of_compile():
     with pytest.raises(CompositionError, match="takes a network type"):
         noeira.explain(int)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="batch must be"):
-        noeira.summary(Tiny, 0)
+        noeira.summary(Tiny, batch=0)
     assert noeira.explain(Tiny, entry="steps").name == "tiny.steps"
     assert noeira.explain(Tiny, entry="evaluate").name == "tiny.evaluate"
     names = "forward, gradients, step, steps, evaluate"
@@ -222,7 +222,7 @@ def test_the_options_are_those_of_compile():
 
 
 def test_a_summary_counts_what_there_is():
-    found = noeira.summary(Tiny, 5)
+    found = noeira.summary(Tiny, batch=5)
     assert found.count == 4 * 3 + 3 + 3 * 2 + 2 == sum(p.size for p in Tiny.parameters().values())
     sizes = dict(found.memory)
     gradients = sizes.pop("gradients, in the arena")
@@ -230,7 +230,7 @@ def test_a_summary_counts_what_there_is():
     assert sizes["moments"] == 2 * sizes["parameters"] == 2 * gradients
     assert json.loads(found.json())["count"] == found.count
     assert [work.entry for work in found.work] == ["forward", "step"]
-    kept = dict(noeira.summary(Tiny, 5, optimizer=None).memory)
+    kept = dict(noeira.summary(Tiny, batch=5, optimizer=None).memory)
     assert kept["gradients"] == kept["parameters"]
 
 

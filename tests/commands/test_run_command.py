@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from needs import needs_compiler
+from needs import needs_compiler, needs_cxx
+
+from noeira.runtime.c.compiler import find_compiler
 
 pytest_plugins = ("command_line",)
 
+Call = Callable[..., str]
 TINY = ["--batch", "5", "--isa", "avx2"]
 
 
@@ -22,8 +25,8 @@ def test_run_on_the_reference(call: Callable[..., str], dumped: Path):
         assert call("run", str(path), "--target", "reference") == direct
     assert call("run", "stages/06_plan.plan", "--target", "reference") == direct
     assert call("run", "net.py:Joined", "--seed", "1", "--target", "reference") != direct
-    message = call("run", "stages/unit.c", "--target", "reference", code=2)
-    assert "stages/unit.c goes with --target cpu" in message
+    message = call("run", "stages/Joined.c", "--target", "reference", code=2)
+    assert "stages/Joined.c goes with --target cpu" in message
 
 
 @needs_compiler
@@ -43,8 +46,8 @@ def test_run_from_every_stage_gives_the_same_bits(call: Callable[..., str], dump
 @needs_compiler
 def test_the_direct_run_is_what_a_program_does(call: Callable[..., str], folder: Path):
     import noeira
-    from noeira.commands.network import load_network
-    from noeira.commands.values import drawn_input
+    from noeira.commands.support.network import load_network
+    from noeira.commands.support.values import drawn_input
     from noeira.nn import Adam, CrossEntropy
 
     program = noeira.compile(load_network("net.py:Plain"), CrossEntropy, Adam(), batch=5, seed=7)
@@ -59,7 +62,7 @@ def test_the_direct_run_is_what_a_program_does(call: Callable[..., str], folder:
 
 @needs_compiler
 def test_an_edited_source_runs_as_it_stands(call: Callable[..., str], dumped: Path):
-    path = dumped / "unit.c"
+    path = dumped / "Joined.c"
     text = path.read_text()
     kernel = re.search(r"static NOINLINE void k\d+_cross_entropy\(", text)
     assert kernel is not None
@@ -102,7 +105,60 @@ def test_run_with_given_values(call: Callable[..., str], dumped: Path):
     )
     np.save("array.npy", np.zeros(3))
     assert "array.npy is no .npz file" in call(*words, "--weights", "array.npy", code=1)
-    assert "none.npz cannot be read" in call(*words, "--inputs", "none.npz", code=1)
+    assert "there is no file none.npz" in call(*words, "--inputs", "none.npz", code=2)
+
+
+def test_what_was_saved_can_be_given(call: Callable[..., str], dumped: Path):
+    words = ("run", "net.py:Joined", "--batch", "5", "--target", "reference")
+    call(*words, "--seed", "4", "--save", "new/folder/o.npz")
+    found = dict(np.load("new/folder/o.npz"))
+    again = call(*words, "--weights", "new/folder/o.npz", "--save", "again.npz")
+    assert again != call(*words, "--seed", "4")
+    assert float(np.load("again.npz")["step"]) == float(found["step"]) + 1
+    forward = ("run", "net.py:Joined", "--batch", "5", "--loss", "none", "--target", "reference")
+    call(*forward, "--weights", "new/folder/o.npz", "--save", "forward.npz")
+    assert set(np.load("forward.npz")) == {"1.linear"}
+    message = call(*words, "--weights", "net.py", code=1)
+    assert "net.py is no .npz file: np.savez writes those" in message and "pickle" not in message
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "Joined.c --batch 5",
+            "--batch was decided when stages/Joined.c was made; it goes with",
+        ),
+        ("00_trace.nir --loss MSE", "--loss was decided when stages/00_trace.nir was made; it g"),
+        ("00_trace.nir --entry step", "it goes with .c, .so, .cu, .cubin, a network"),
+        ("06_plan.plan --isa avx2", "--isa was decided when stages/06_plan.plan was made; it goes"),
+        ("06_plan.plan --choices x", "was made; it goes with .nir, a network"),
+        ("Joined.c --entry forward", "there is no entry forward; there are step"),
+        ("Joined.c --target cuda", "stages/Joined.c goes with --target cpu; others run graphs"),
+    ],
+)
+def test_options_that_have_no_effect(words: str, expected: str, call: Call, dumped: Path):
+    name, *options = words.split()
+    assert expected in call("run", f"stages/{name}", *options, code=2)
+
+
+@needs_compiler
+def test_a_network_runs_for_a_vector_unit_that_this_machine_has(call: Call, dumped: Path):
+    compiler = find_compiler()
+    assert compiler is not None
+    other = "avx512" if compiler.isa.name == "neon" else "neon"
+    for model in ("net.py:Joined", "stages/00_trace.nir"):
+        message = call("run", model, "--isa", other, code=2)
+        assert f"this machine ({compiler.isa.name}) cannot run {other}" in message
+        assert "loss = 1." in call("run", model, "--isa", "plain")
+
+
+@needs_cxx
+def test_a_network_runs_for_a_kind_of_gpu(call: Call, dumped: Path):
+    words = ("--target", "cuda-cpu", "--arch", "sm_90")
+    assert "loss = 1.5" in call("run", "stages/00_trace.nir", *words)
+    message = call("run", "stages/00_trace.nir", "--target", "cuda", "--arch", "sm_90", code=2)
+    assert "--arch goes with --target cuda-cpu" in message
 
 
 def test_large_outputs_are_shortened(call: Callable[..., str]):
@@ -130,8 +186,8 @@ def damage(text: str, old: str, new: str) -> str:
         ("00_trace.nir", "  return %loss\n}\n", "", "the text ends too early"),
         ("06_plan.plan", "arena 768", "arena x", "expected a whole number, got 'x'"),
         ("06_plan.plan", "call %0.relu: ", "call %0.rel: ", "no node has %0.rel as its first"),
-        ("unit.c", "const char noeira_plans[] =", "const char plans[] =", "expected the plans"),
-        ("unit.c", "noeira-plan 1", "noeira-plan 7", "line 1: expected "),
+        ("Joined.c", "const char noeira_plans[] =", "const char plans[] =", "expected the plans"),
+        ("Joined.c", "noeira-plan 1", "noeira-plan 7", "line 1: expected "),
     ],
 )
 def test_damaged_files(
@@ -153,9 +209,9 @@ def test_binary_files_are_no_graphs(call: Callable[..., str], folder: Path):
 
 @needs_compiler
 def test_libraries_that_noeira_did_not_build(call: Callable[..., str], dumped: Path):
-    whole = (dumped / "unit.so").read_bytes()
-    (dumped / "unit.so").write_bytes(whole[: len(whole) // 2])
-    assert "unit.so is damaged: its end is missing" in call("run", "stages/unit.so", code=1)
+    whole = (dumped / "Joined.so").read_bytes()
+    (dumped / "Joined.so").write_bytes(whole[: len(whole) // 2])
+    assert "Joined.so is damaged: its end is missing" in call("run", "stages/Joined.so", code=1)
     import _ctypes
 
     path = getattr(_ctypes, "__file__", None)

@@ -27,7 +27,7 @@ from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import c_toolchain
-from noeira.tuning.search import CLEARLY, search, survivors
+from noeira.tuning.search import CLEARLY, search, survivors, until
 from noeira.tuning.trials import Tried, build_trials, problems_of
 
 pytest_plugins = ("command_line",)
@@ -142,7 +142,9 @@ class Fake:
         return [own[pick] * next(self.slow) for own, pick in zip(self.times, picks, strict=True)]
 
 
-def found_by(fake: Fake, over: Callable[[], bool] = lambda: False) -> list[tuple[int, bool]]:
+def found_by(
+    fake: Fake, over: Callable[[int], bool] = lambda done: False
+) -> list[tuple[int, bool]]:
     """Which candidate of each problem is found, and whether it is worth a row."""
     outcomes = search(fake, over)  # type: ignore[arg-type]
     return [(o.tried.candidates.index(o.choice), o.better) for o in outcomes]
@@ -161,14 +163,27 @@ def test_clearly_slower_ones_are_timed_once() -> None:
 
 def test_a_search_that_is_stopped_gives_what_it_has() -> None:
     fake = Fake([1.0, 0.8, 0.9])
-    assert found_by(fake, lambda: fake.visits >= 2) == [(1, True)]
-    assert found_by(Fake([1.0, 0.8, 0.9]), lambda: True) == []
+    assert found_by(fake, lambda done: fake.visits >= 2) == [(1, True)]
+    assert found_by(Fake([1.0, 0.8, 0.9]), lambda done: True) == []
     fake = Fake([1.0, 0.8, 0.9], [1.0, 1.1])
     fake.slow = itertools.cycle([1.0])
-    assert found_by(fake, lambda: fake.visits >= 2) == [(1, True)]
+    assert found_by(fake, lambda done: fake.visits >= 2) == [(1, True)]
     fake = Fake([1.0, 0.8, 0.9], [1.0, 1.1])
     fake.slow = itertools.cycle([1.0])
-    assert found_by(fake, lambda: fake.visits >= 4) == [(1, True), (0, False)]
+    assert found_by(fake, lambda done: fake.visits >= 4) == [(1, True), (0, False)]
+
+
+def test_the_first_problems_are_timed_however_short_the_time() -> None:
+    over = until(0.0, lambda: False, rounds=1)
+    assert not over(0) and over(1)
+    assert until(0.0, lambda: False)(0) and until(float("inf"), lambda: True, rounds=1)(0)
+
+
+@needs_compiler
+def test_a_very_short_search_finds_something(call: Call, folder: Path) -> None:
+    text = tuned(call, "--seconds", "0.001", "--out", "deep/down/mine.choices")
+    assert text.count("gemm f32") + text.count("gemm transpose") > 0
+    assert read_choices(Path("deep/down/mine.choices")).head
 
 
 def tuned(call: Call, *words: str, code: int = 0) -> str:
@@ -208,13 +223,13 @@ def test_tune_adds_to_a_table(call: Call, folder: Path, monkeypatch: pytest.Monk
 def test_the_first_ctrl_c_ends_the_search_and_keeps_what_it_found(
     call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(trials: Any, over: Callable[[], bool]) -> Any:
+    def interrupted(trials: Any, over: Callable[[int], bool]) -> Any:
         turns = itertools.count()
 
-        def asked() -> bool:
+        def asked(done: int) -> bool:
             if next(turns) == 4:
                 os.kill(os.getpid(), signal.SIGINT)
-            return over()
+            return over(done)
 
         return search(trials, asked)
 
@@ -232,7 +247,7 @@ def test_the_second_ctrl_c_ends_at_once(
 ) -> None:
     groups = itertools.count()
 
-    def interrupted(trials: Any, over: Callable[[], bool]) -> Any:
+    def interrupted(trials: Any, over: Callable[[int], bool]) -> Any:
         if next(groups):
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
@@ -245,14 +260,14 @@ def test_the_second_ctrl_c_ends_at_once(
     assert text.count("gemm f32") + text.count("gemm transpose") == 1
     groups = itertools.count(1)
     Path("plain.choices").unlink()
-    assert "nothing was timed" in tuned(call, code=1)
+    assert "stopped before anything was timed" in tuned(call, code=1)
     assert not Path("plain.choices").exists()
 
 
 @needs_compiler
 def test_what_cannot_be_tuned(call: Call, folder: Path) -> None:
     other = "neon" if host().isa.name != "neon" else "avx2"
-    assert f"this machine cannot run {other}" in tuned(call, "--isa", other, code=2)
+    assert f" cannot run {other}" in tuned(call, "--isa", other, code=2)
     assert "cannot be written" in tuned(call, "--out", "net.py/x.choices", code=1)
     text = call("tune", "noeira.nn:ReLU", "--input", "5", "--loss", "none")
     assert "ReLU has no matrix product" in text and not Path("relu.choices").exists()

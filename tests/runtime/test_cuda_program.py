@@ -24,7 +24,7 @@ from noeira.nn import (
     Sequential,
     Tanh,
 )
-from noeira.report.stages import stages_of
+from noeira.stages import stages_of
 
 pytestmark = needs_cxx
 

@@ -15,6 +15,7 @@ from noeira.runtime.cuda.resources import Resources, check_kernel, read_resource
 
 if TYPE_CHECKING:
     from noeira.codegen.launches import StageLaunch
+    from noeira.runtime.build.library import Library
 
 SOURCE, BINARY, PTX, RESOURCES = "unit.cu", "unit.cubin", "unit.ptx", "resources.json"
 
@@ -88,3 +89,22 @@ def launches(source: Source) -> Iterator[StageLaunch]:
 def unit_resources(entry: Entry) -> tuple[Resources, ...]:
     """What the kernels of a built unit take."""
     return read_resources(entry.read(RESOURCES).decode())
+
+
+def built_for_gpu(source: Source, arch: Arch) -> Library:
+    """A unit compiled for a kind of GPU, which need not be here, or taken from the cache. Raises
+    CompilerError, without a compiler too.
+    """
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.build.library import build_library
+    from noeira.runtime.cuda.compiler import require_cuda_compiler
+
+    cache = open_cache()
+    return build_library(source, CudaBuilder(require_cuda_compiler(cache), arch), cache)
+
+
+def has_machine_code(library: Library) -> bool:
+    """Whether a unit is code for its GPU; for one that the compiler does not know it is PTX, which
+    a driver compiles.
+    """
+    return library.binary.startswith(b"\x7fELF")

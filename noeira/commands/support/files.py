@@ -5,17 +5,17 @@ Damage is reported in one line: the file, the line in it, and what was expected 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from noeira.codegen.kernels import function_names
+from noeira.codegen.embedded import SYMBOL, listed_symbols, plans_text, unit_name
 from noeira.codegen.language import CUDA, language_of
 from noeira.codegen.source import Source
 from noeira.commands.plan_check import check_plan
+from noeira.commands.support.network import near
+from noeira.commands.support.usage import UsageError
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import VERSION as PLAN_VERSION
@@ -27,13 +27,6 @@ from noeira.passes.pipeline import resume
 
 T = TypeVar("T")
 
-PLANS_SYMBOL = "noeira_plans"
-# The definition of the plans in a unit, and one of its lines.
-PLANS = re.compile(rf"const char {PLANS_SYMBOL}\[\] =\n((?:\s*\"(?:[^\"\\\n]|\\.)*\"\s*)+);")
-# A launch as a unit of CUDA lists it.
-LAUNCH = re.compile(r"^//   (\w+)<<<", flags=re.MULTILINE)
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-ESCAPES = {"n": "\n"}
 # The offending line is shown up to here.
 SHOWN = 80
 
@@ -45,15 +38,14 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError:
         raise ParseError(f"{path}, line 1: expected text, got bytes that are no UTF-8") from None
     except OSError as error:
-        raise NoeiraError(f"{path} cannot be read: {error.strerror or error}{near(path)}") from None
+        raise unreadable(path, error) from None
 
 
-def near(path: str) -> str:
-    """The file with the most similar name in its folder."""
-    folder = Path(path).parent
-    names = [p.name for p in folder.glob(f"*{Path(path).suffix}")] if folder.is_dir() else []
-    found = get_close_matches(Path(path).name, names, n=1)
-    return f"; did you mean {folder / found[0]}?" if found else ""
+def unreadable(path: str, error: OSError) -> NoeiraError:
+    """The error for a file that cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return UsageError(f"there is no file {path}{near(Path(path))}")
+    return NoeiraError(f"{path} cannot be read: {error.strerror or error}")
 
 
 @contextmanager
@@ -118,53 +110,18 @@ def check_initials(graph: ComputeGraph, text: str) -> None:
             raise ParseError(f"line {number}: {error}") from None
 
 
-def plans_in_source(path: str, text: str) -> list[Plan]:
-    """The plans that a unit carries. Raises ParseError if it has none."""
-    found = PLANS.search(text)
-    if found is None:
-        last = max(len(text.splitlines()), 1)
-        expected = f"expected the plans of a unit, const char {PLANS_SYMBOL}[] = …"
-        raise ParseError(f"{path}, line {last}: {expected}")
-    lines = (match[1] for match in STRING.finditer(found[1]))
-    unescaped = (re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), line) for line in lines)
-    return plans_in_text(f"{path}: {PLANS_SYMBOL}", "".join(unescaped))
-
-
 def unit_source(path: str) -> Source:
     """A unit of C or CUDA as it stands, with the plans that it carries. Raises ParseError if it has
     none, or its launches are not theirs.
     """
     text = read_text(path)
-    plans = plans_in_source(path, text)
-    name = text.partition("\n")[0].removeprefix("// noeira: ").partition(" for ")[0]
+    with one_line(path, text):
+        embedded = plans_text(text)
+    plans = tuple(plans_in_text(f"{path}: {SYMBOL}", embedded))
     language = language_of(plans[0].target)
-    symbols = symbols_in_source(path, text, plans) if language is CUDA else ()
-    parsed = tuple(plans)
-    return Source(language, name, text, "".join(map(str, plans)), None, parsed, symbols)
-
-
-def symbols_in_source(path: str, text: str, plans: Sequence[Plan]) -> tuple[tuple[str, ...], ...]:
-    """The kernel of every call of every plan, from the launches that a unit of CUDA lists.
-
-    Raises ParseError if they are not those of the plans.
-    """
-    found = list[tuple[str, ...]]()
-    for plan in plans:
-        head = f"// {plan.name}: kernel<<<"
-        start = text.find(head)
-        listed = LAUNCH.findall(text[start:].split("\n\n", 1)[0]) if start >= 0 else []
-        names = iter(listed)
-        symbols = list[str]()
-        for call in plan.calls:
-            stages = call.choice.stages
-            own = [next(names, "") for _ in stages]
-            ending = f"_{stages[0].name}" if len(stages) > 1 else ""
-            symbols.append(own[0].removesuffix(ending))
-            if [*function_names(call, symbols[-1])] != own:
-                last = len(text[: max(start, 0)].splitlines()) + 1
-                raise ParseError(f"{path}, line {last}: expected the launches of {plan.name}")
-        found.append(tuple(symbols))
-    return tuple(found)
+    with one_line(path, text):
+        symbols = listed_symbols(text, plans) if language is CUDA else ()
+    return Source(language, unit_name(text), text, embedded, None, plans, symbols)
 
 
 def plans_in_text(path: str, text: str) -> list[Plan]:

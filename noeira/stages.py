@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from noeira.codegen.arch import DEFAULT_ARCH
 from noeira.codegen.arch import arch as arch_named
@@ -82,35 +82,60 @@ class Stages:
         return render_plans(self.job.net.__name__, [self.plan], self.target)
 
 
-def stages_of(
-    net: type[Module] | Module,
-    *,
-    batch: int = 100,
-    loss: LossLike | None = CrossEntropy,
-    optimizer: Optimizer | type[Optimizer] | None = Adam,
-    input: Shape | tuple[Shape, ...] | None = None,
-    init: Initializer | type[Initializer] = Kaiming,
-    dtype: str = "f32",
-    target: str = "cpu",
-    isa: str | None = None,
-    arch: str | None = None,
-    entry: str = "",
-    choices: ChoicesLike = None,
-) -> Stages:
-    """The stages of a network under the options of `compile`.
+class StepOptions(TypedDict, total=False):
+    """What decides the graphs of a network: the options of `compile`, and the entry looked at.
 
-    loss None: there is only `forward`, and `optimizer` does not matter. target: `cpu`, `cuda` or
-    `cuda-cpu`. isa: the vector unit that C is written for, by default this machine's; arch: the GPU
-    that CUDA is written for, by default sm_80. choices: a table of tuned choices or its file, by
-    default that of NOEIRA_CHOICES. Raises CompositionError, ShapeError, FusionError, or
-    DeviceError for a target, vector unit or GPU that there is not.
+    batch: rows of a step, default 100. loss, default CrossEntropy: without one (None) there is only
+    `forward`; optimizer, default Adam. entry: `step`, `gradients` or `forward`, by default the last
+    of these that there is; or, over a data set of a few batches, `steps` or `evaluate`.
+    """
+
+    batch: int
+    loss: LossLike | None
+    optimizer: Optimizer | type[Optimizer] | None
+    input: Shape | tuple[Shape, ...] | None
+    init: Initializer | type[Initializer]
+    dtype: str
+    entry: str
+
+
+class StageOptions(StepOptions, total=False):
+    """What decides all stages of a network: also what code is written for.
+
+    target: `cpu`, `cuda` or `cuda-cpu`. isa: the vector unit that C is written for, by default this
+    machine's; arch: the GPU that CUDA is written for, by default sm_80. choices: a table of tuned
+    choices or its file, by default that of NOEIRA_CHOICES.
+    """
+
+    target: str
+    isa: str | None
+    arch: str | None
+    choices: ChoicesLike
+
+
+def stages_of(net: type[Module] | Module, **options: Unpack[StageOptions]) -> Stages:
+    """The stages of a network. Raises CompositionError, ShapeError, FusionError, or DeviceError for
+    a target, vector unit or GPU that there is not.
     """
     kind: Any = type(net) if isinstance(net, Module) else net
     check_type(kind)
-    optimizer = optimizer if loss is not None else None
+    loss, target = options.get("loss", CrossEntropy), options.get("target", "cpu")
+    optimizer = options.get("optimizer", None if loss is None else Adam)
+    batch = options.get("batch", 100)
     check_options(batch, target, loss, optimizer)
-    job = make_job(kind, loss, optimizer, batch, input, init, dtype, None)
-    return Stages(job, target_of(target, isa, arch, TARGETS[target].table(choices)), entry)
+    job = make_job(
+        kind,
+        loss,
+        optimizer,
+        batch,
+        options.get("input"),
+        options.get("init", Kaiming),
+        options.get("dtype", "f32"),
+        None,
+    )
+    choices = TARGETS[target].table(options.get("choices"))
+    language = target_of(target, options.get("isa"), options.get("arch"), choices)
+    return Stages(job, language, options.get("entry", ""))
 
 
 def target_of(

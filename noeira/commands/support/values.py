@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noeira.commands.support.files import unreadable
 from noeira.errors import NoeiraError
 from noeira.ir.graph import ComputeGraph, Input, State, Value
 from noeira.ir.initial import begin_state
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
-from noeira.ir.states import ORDER, PARAMS
+from noeira.ir.states import ORDER, PARAMS, is_reserved
 from noeira.ir.types import TensorType
 from noeira.runtime.arguments import checked
 from noeira.runtime.store import aligned_zeros
@@ -46,13 +48,17 @@ def initial_state(graph: ComputeGraph, state: State, seed: int) -> np.ndarray:
 def overwrite(
     graph: ComputeGraph, arrays: dict[str, np.ndarray], given: dict[str, np.ndarray], path: str
 ) -> None:
-    """Put given values into states, by the name of a parameter or of a state.
+    """Put given values into states, by the name of a parameter or of a state. What `--save` wrote
+    of another graph of the network is left: outputs, and states that only training has.
 
-    Raises NoeiraError for a name that is neither, or if a parameter is missing.
+    Raises NoeiraError for a name that is none of these, or if a parameter is missing.
     """
     places = dict(tensors(graph, arrays))
+    elsewhere = {value.name for value in graph.outputs}
     for name, array in given.items():
         if name not in places:
+            if name in elsewhere or is_reserved(name):
+                continue
             raise NoeiraError(
                 f"{path} has {name}, which is no parameter; there are {', '.join(places) or 'none'}"
             )
@@ -125,15 +131,17 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     import numpy as np
 
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            raise ValueError("it holds a single array")
-        with found:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise NoeiraError(
+                    f"{path} is no .npz file: np.savez writes those, and noeira run --save"
+                )
+        with np.load(path, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise NoeiraError(f"{path} is no .npz file of arrays: {error}") from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        raise NoeiraError(f"{path} is no .npz file of arrays, or it is damaged") from None
     except OSError as error:
-        raise NoeiraError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
 
 
 def results(entry: EntryPoint) -> dict[str, np.ndarray]:
@@ -150,10 +158,13 @@ def results(entry: EntryPoint) -> dict[str, np.ndarray]:
 
 
 def save(path: str, arrays: dict[str, np.ndarray]) -> None:
-    """Write an `.npz` file. Raises NoeiraError if that cannot be."""
+    """Write an `.npz` file, and the folders that it is to lie in. Raises NoeiraError if that cannot
+    be.
+    """
     import numpy as np
 
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         with open(path, "wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
     except OSError as error:

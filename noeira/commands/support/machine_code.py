@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from noeira.errors import CompilerError
-from noeira.report.resources import built_for_gpu, has_machine_code
-from noeira.report.stages import Stages
 from noeira.runtime.build.library import Library
+from noeira.runtime.cuda.builder import built_for_gpu, has_machine_code
+from noeira.stages import Stages
 
 # A kernel from its name to the bracket that closes it, the only one at the start of a line.
 ENTRY = re.compile(r"^(?:\.\w+ )*\.entry (\w+)\(.*?^\}\n", flags=re.MULTILINE | re.DOTALL)
@@ -59,4 +59,4 @@ def built(stages: Stages) -> Library:
     from noeira.codegen.cuda import CudaTarget
 
     assert isinstance(stages.target, CudaTarget)
-    return built_for_gpu(stages.source, stages.target)
+    return built_for_gpu(stages.source, stages.target.arch)

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from noeira.codegen.cuda import CudaTarget
 from noeira.codegen.launches import stage_launches
 from noeira.codegen.targets import target_named
-from noeira.commands.files import read_dump, read_plan, unit_source
+from noeira.commands.support.files import read_plan, unit_source
+from noeira.commands.support.options import check_entry
 from noeira.compiler import lower, render_plans
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.plan import Plan
 from noeira.runtime.cuda.builder import SOURCE
 
 if TYPE_CHECKING:
-    from noeira.report.stages import Stages
+    from noeira.commands.support.loading import Subject
     from noeira.runtime.build.library import Library
     from noeira.runtime.cuda.toolchain import CudaToolchain
     from noeira.runtime.device.launched_entry import LaunchedEntry
+    from noeira.stages import Stages
 
 
 @dataclass(frozen=True)
@@ -54,25 +56,27 @@ class CheckedUnit:
 
 def network_unit(stages: Stages, entry: str, toolchain: CudaToolchain) -> CheckedUnit:
     """Every entry of a network, `steps` and `evaluate` too, or the one that is named. Raises
-    NoeiraError if there is no such entry.
+    UsageError if there is no such entry.
     """
     job = stages.job
+    if entry:
+        check_entry(entry, [one.name for one in job.entries_with_data()])
     wanted = [job.entry(entry)] if entry else job.entries_with_data()
     plans = [lower(one.dump, toolchain.target) for one in wanted]
     return unit_of(job.net.__name__, plans, toolchain)
 
 
-def file_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
+def file_unit(file: Subject, toolchain: CudaToolchain) -> CheckedUnit:
     """The graph of a `.nir`, or a `.plan` or `.cu` as it stands. Raises NoeiraError for a plan of
     another target.
     """
-    if path.endswith(".cu"):
-        return source_unit(path, toolchain)
-    if path.endswith(".plan"):
-        plan = read_plan(path)
-        toolchain = for_plan(plan, path, toolchain)
+    if file.ending == ".cu":
+        return source_unit(file.path, toolchain)
+    if file.ending == ".plan":
+        plan = read_plan(file.path)
+        toolchain = for_plan(plan, file.path, toolchain)
     else:
-        plan = lower(read_dump(path), toolchain.target)
+        plan = file.plan(toolchain.target)
     return unit_of(plan.graph.network, [plan], toolchain)
 
 

@@ -1,0 +1,73 @@
+"""The plans that a unit of C or CUDA carries as a string: printed into it, and read back from it.
+
+A unit describes itself so: its text can be edited and run again, and what was built of it says what
+it holds. The templates of units print what stands here, under the name SYMBOL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from noeira.codegen.kernels import function_names
+from noeira.errors import ParseError
+from noeira.ir.plan import Plan
+
+SYMBOL = "noeira_plans"
+# The definition of the plans in a unit, and one of its lines.
+PLANS = re.compile(rf"const char {SYMBOL}\[\] =\n((?:\s*\"(?:[^\"\\\n]|\\.)*\"\s*)+);")
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+ESCAPES = {"n": "\n"}
+# A launch as a unit of CUDA lists it.
+LAUNCH = re.compile(r"^//   (\w+)<<<", flags=re.MULTILINE)
+
+
+def plan_strings(plans: Sequence[Plan]) -> list[str]:
+    """The text of the plans as C string literals, a line each."""
+    return [literal(line) for line in "".join(map(str, plans)).splitlines()]
+
+
+def literal(line: str) -> str:
+    """A line of text as a C string literal."""
+    escaped = line.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}\\n"'
+
+
+def plans_text(unit: str) -> str:
+    """The text of the plans that a unit carries. Raises ParseError if it has none."""
+    found = PLANS.search(unit)
+    if found is None:
+        last = max(len(unit.splitlines()), 1)
+        expected = f"expected the plans of a unit, const char {SYMBOL}[] = …"
+        raise ParseError(f"line {last}: {expected}")
+    lines = (match[1] for match in STRING.finditer(found[1]))
+    return "".join(re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), line) for line in lines)
+
+
+def unit_name(unit: str) -> str:
+    """The name of the program that a unit is of: its first line has it."""
+    return unit.partition("\n")[0].removeprefix("// noeira: ").partition(" for ")[0]
+
+
+def listed_symbols(unit: str, plans: Sequence[Plan]) -> tuple[tuple[str, ...], ...]:
+    """The kernel of every call of every plan, from the launches that a unit of CUDA lists.
+
+    Raises ParseError if they are not those of the plans.
+    """
+    return tuple(symbols_of(unit, plan) for plan in plans)
+
+
+def symbols_of(unit: str, plan: Plan) -> tuple[str, ...]:
+    """The kernel of every call of a plan."""
+    start = unit.find(f"// {plan.name}: kernel<<<")
+    listed = iter(LAUNCH.findall(unit[start:].split("\n\n", 1)[0]) if start >= 0 else [])
+    symbols = list[str]()
+    for call in plan.calls:
+        stages = call.choice.stages
+        own = [next(listed, "") for _ in stages]
+        ending = f"_{stages[0].name}" if len(stages) > 1 else ""
+        symbols.append(own[0].removesuffix(ending))
+        if [*function_names(call, symbols[-1])] != own:
+            last = len(unit[: max(start, 0)].splitlines()) + 1
+            raise ParseError(f"line {last}: expected the launches of {plan.name}")
+    return tuple(symbols)

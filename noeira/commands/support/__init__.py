@@ -1,0 +1,1 @@
+"""What commands share: reading their arguments and files, values of a run, and the terminal."""

@@ -1,0 +1,167 @@
+"""The options that commands on networks share, and the stages of a network under them.
+
+An option that was not given is not among the arguments, so that one which could have no effect can
+be refused, and defaults stand in one place: where stages are made.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from noeira.codegen.arch import ARCHS, DEFAULT_ARCH
+from noeira.codegen.target import ISAS
+from noeira.commands.support.network import load_network
+from noeira.commands.support.usage import (
+    WHOLE,
+    UsageError,
+    no_such,
+    one_of,
+    positive,
+    reading,
+    sample_shapes,
+)
+from noeira.commands.support.written import (
+    INITIALIZERS,
+    LOSSES,
+    OPTIMIZERS,
+    initial,
+    loss,
+    optimizer,
+)
+from noeira.runtime.targets import first_of_each_language
+from noeira.stages import Stages, stages_of
+
+Add = Callable[..., object]
+
+# What decides a network's graphs, and what they are written for.
+STEP = ("batch", "input", "loss", "optimizer", "dtype", "init", "entry")
+CODE = ("target", "isa", "arch", "choices")
+WRITTEN_FOR = tuple(target.name for target in first_of_each_language().values())
+
+
+def add_model(parser: argparse.ArgumentParser, *code: str) -> None:
+    """A network, the options that decide its step, and those of CODE that are named."""
+    parser.add_argument("model", metavar="MODEL", help="path.py:Name or package.module:Name")
+    add_options(parser, *code)
+
+
+def add_options(parser: argparse.ArgumentParser, *code: str) -> None:
+    """The options that decide a network's step, and those of CODE that are named."""
+    group = parser.add_argument_group("the training step")
+
+    def add(name: str, **options: Any) -> None:
+        group.add_argument(name, default=argparse.SUPPRESS, **options)
+
+    add_step(add)
+    kinds = {"target": add_target, "isa": add_isa, "arch": add_arch, "choices": add_choices}
+    for name in code:
+        kinds[name](add)
+
+
+def add_step(add: Add) -> None:
+    """What the network is given, and what a step of it is."""
+    add(
+        "--batch",
+        type=reading(positive, WHOLE),
+        metavar="N",
+        help="rows of a batch (default: 100)",
+    )
+    add(
+        "--input",
+        type=reading(sample_shapes, "a shape such as 3,32,32 (several: 3,32,32;10)"),
+        metavar="SHAPE",
+        help="shape of one sample, where the type leaves it open: 3,32,32 (several: 3,32,32;10)",
+    )
+    add(
+        "--loss",
+        type=reading(loss, "a loss"),
+        metavar="LOSS",
+        help=f"{', '.join(LOSSES)}, none, or file.py:Name (default: CrossEntropy); "
+        "options: CrossEntropy:smoothing=0.1",
+    )
+    add(
+        "--optimizer",
+        type=reading(optimizer, "an optimizer"),
+        metavar="OPT",
+        help=f"{', '.join(OPTIMIZERS)}, none, or file.py:Name (default: Adam); "
+        "options: adam:lr=0.001,beta1=0.9",
+    )
+    add("--dtype", **one_of(("f32", "f64"), "dtype"), help="of parameters (default: f32)")
+    add(
+        "--init",
+        type=reading(initial, "an initialiser"),
+        metavar="INIT",
+        help=f"initial values: {', '.join(INITIALIZERS)} (default: Kaiming); "
+        "parameters: Normal[0.0,0.02]",
+    )
+    add(
+        "--entry",
+        metavar="NAME",
+        help="step, gradients or forward (default: the last there is); or, over resident data, "
+        "steps or evaluate",
+    )
+
+
+def add_target(add: Add) -> None:
+    """What code is written for."""
+    help = "what the kernels are written for (default: cpu)"
+    add("--target", **one_of(WRITTEN_FOR, "target"), help=help)
+
+
+def add_isa(add: Add) -> None:
+    """The kind of vector unit."""
+    help = "vector unit that C is for (default: this machine's)"
+    add("--isa", **one_of(ISAS, "vector unit"), help=help)
+
+
+def add_arch(add: Add) -> None:
+    """The kind of GPU."""
+    help = f"GPU that CUDA is for (default: {DEFAULT_ARCH})"
+    add("--arch", **one_of(ARCHS, "kind of GPU"), help=help)
+
+
+def add_choices(add: Add) -> None:
+    """The table of tuned choices."""
+    add(
+        "--choices",
+        metavar="FILE",
+        help="table of tuned choices, from noeira tune (default: that of NOEIRA_CHOICES)",
+    )
+
+
+def given(args: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """The options among these that were given, as they are written."""
+    return [f"--{name}" for name in names if name in args]
+
+
+def check_code(args: argparse.Namespace, target: str) -> None:
+    """Raises UsageError for options of another target than the one that code is written for."""
+    if target == "cpu" and "arch" in args:
+        raise UsageError("--arch is for --target cuda; cpu has --isa")
+    if target != "cpu":
+        for option in given(args, ("isa", "choices")):
+            raise UsageError(f"{option} is for --target cpu, not {target}")
+
+
+def stages_from(args: argparse.Namespace, **fixed: Any) -> Stages:
+    """The stages of the network that was named, under its options and some that are fixed.
+
+    Raises UsageError for options that do not go together, NoeiraError for what is wrong with the
+    network.
+    """
+    options = {name: vars(args)[name] for name in (*STEP, *CODE) if name in args} | fixed
+    if options.get("loss", True) is None and options.get("optimizer") is not None:
+        raise UsageError("--optimizer goes with a loss, and --loss none is without one")
+    check_code(args, options.get("target", "cpu"))
+    stages = stages_of(load_network(args.model), **options)
+    if stages.entry:
+        check_entry(stages.entry, [one.name for one in stages.job.entries_with_data()])
+    return stages
+
+
+def check_entry(entry: str, known: Iterable[str]) -> None:
+    """Raises UsageError if there is no such entry."""
+    if entry not in (names := list(known)):
+        raise UsageError(no_such("entry", entry, names))

@@ -1,0 +1,151 @@
+"""Losses, optimizers and initial values as they are written on a command line.
+
+    adam   Adam   adam:lr=0.001,beta1=0.8   "Adam(lr=1e-3)"   "CrossEntropy.of(smoothing=0.1)"
+    "Normal[0.0, 0.02]"   losses.py:Huber   "losses.py:Huber.of(delta=2)"   none
+
+Nothing is evaluated but names, brackets, calls and literals.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import noeira.nn
+from noeira.commands.support.network import load_module
+from noeira.commands.support.usage import UsageError, known_name
+from noeira.nn import Initializer, Loss, Module, Optimizer
+from noeira.nn.core.init import initializer
+from noeira.nn.loss import loss_type
+from noeira.nn.optimizer import optimizer as optimizer_value
+
+NONE = "none"
+WORDS = {"true": True, "false": False}
+
+
+def exported(parent: type) -> dict[str, Any]:
+    """The public types of a kind, by name."""
+    found = {name: getattr(noeira.nn, name) for name in noeira.nn.__all__}
+    return {
+        name: kind
+        for name, kind in found.items()
+        if isinstance(kind, type) and issubclass(kind, parent) and kind is not parent
+    }
+
+
+LOSSES, OPTIMIZERS, INITIALIZERS = map(exported, (Loss, Optimizer, Initializer))
+
+
+def loss(text: str) -> Any:
+    """A loss type, or None."""
+    return None if text.lower() == NONE else loss_type(value(text, "loss", LOSSES, NONE))
+
+
+def optimizer(text: str) -> Any:
+    """An optimizer, or None."""
+    if text.lower() == NONE:
+        return None
+    return optimizer_value(value(text, "optimizer", OPTIMIZERS, NONE))
+
+
+def initial(text: str) -> Any:
+    """An initialiser."""
+    return initializer(value(text, "initialiser", INITIALIZERS))
+
+
+def value(text: str, what: str, known: Mapping[str, Any], *words: str) -> Any:
+    """What a text stands for: one of the known things, or one in a file or module.
+
+    words: what else may be written there. Raises UsageError for what cannot be read.
+    """
+    place, colon, rest = text.partition(":")
+    if not colon:
+        return evaluated(text, what, known, words)
+    if is_place(place):
+        names = vars(load_module(place))
+        try:
+            found = parsed(rest, text)
+        except UsageError:
+            raise UsageError(f"{text}: expected a name after the colon") from None
+        return Reader(text, lambda name: own(names, place, name)).read(found)
+    kind = known[known_name(place, [*known, *words], what)]
+    options = keywords(rest, text, place)
+    return kind.of(**options) if issubclass(kind, Module) else kind(**options)
+
+
+def is_place(text: str) -> bool:
+    """Whether a text before a colon is a file or a module."""
+    return bool(re.search(r"[./\\]", text)) and "(" not in text and "[" not in text
+
+
+def evaluated(text: str, what: str, known: Mapping[str, Any], words: tuple[str, ...]) -> Any:
+    """A known thing, with its parameters or options."""
+    return Reader(text, lambda name: known[known_name(name, [*known, *words], what)]).read(
+        parsed(text, text)
+    )
+
+
+def parsed(text: str, whole: str) -> ast.expr:
+    """An expression of Python. Raises UsageError."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        raise UsageError(f"{whole} cannot be read: write a name, as in Adam(lr=0.001)") from None
+
+
+def keywords(text: str, whole: str, name: str) -> dict[str, Any]:
+    """`lr=0.001,beta1=0.8`"""
+    try:
+        found = parsed(f"f({text})", whole)
+    except UsageError:
+        found = None
+    if not isinstance(found, ast.Call) or found.args or any(k.arg is None for k in found.keywords):
+        raise UsageError(f"options are written {name}:key=value,key=value")
+    return {str(k.arg): literal(k.value) for k in found.keywords}
+
+
+def own(names: Mapping[str, Any], place: str, name: str) -> Any:
+    """What a user's module has under a name."""
+    if name not in names:
+        types = [n for n, v in names.items() if isinstance(v, type)]
+        made = [n for n in types if names[n].__module__ == names["__name__"]]
+        raise UsageError(f"{place} has no {name}; it has {', '.join(made) or 'no types'}")
+    return names[name]
+
+
+def literal(node: ast.expr) -> Any:
+    """A number, text or truth value. Raises UsageError."""
+    if isinstance(node, ast.Name) and node.id.lower() in WORDS:
+        return WORDS[node.id.lower()]
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        raise UsageError(f"{ast.unparse(node)!r} is not a number") from None
+
+
+class Reader:
+    """Reads an expression of names, brackets, `.of(…)` and calls."""
+
+    def __init__(self, text: str, find: Any) -> None:
+        self.text, self.find = text, find
+
+    def read(self, node: ast.expr) -> Any:
+        """What it stands for. Raises UsageError, or the error of what is called."""
+        if isinstance(node, ast.Name):
+            return self.find(node.id)
+        if isinstance(node, ast.Subscript):
+            inside = node.slice
+            items = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+            return self.read(node.value)[tuple(map(literal, items))]
+        if isinstance(node, ast.Call):
+            options = {str(k.arg): literal(k.value) for k in node.keywords if k.arg}
+            return self.called(node.func)(*map(literal, node.args), **options)
+        raise UsageError(f"{self.text} cannot be read: write a name, as in Adam(lr=0.001)")
+
+    def called(self, node: ast.expr) -> Any:
+        """What is called: a type, or its `of`."""
+        if isinstance(node, ast.Attribute) and node.attr == "of":
+            return self.read(node.value).of
+        return self.read(node)
