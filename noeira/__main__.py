@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         args = parsed(words)
+        warn_of_settings(args.command)
         command = importlib.import_module(f"noeira.commands.{args.command}")
         try:
             code = command.run(args)
@@ -69,6 +70,14 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     if rest:
         parser.error(unexpected(parser, rest))
     return args
+
+
+def warn_of_settings(command: str) -> None:
+    """Say on stderr which variables are no settings; `doctor` says so itself."""
+    from noeira import config
+
+    for sentence in config.unknown_settings() if command != "doctor" else ():
+        print(f"noeira: {sentence}", file=sys.stderr)
 
 
 def unwritable(error: OSError) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from noeira import config
 from noeira.codegen.choices import ChoicesLike
 from noeira.dump import Dumper
 from noeira.errors import CompositionError, DtypeError
@@ -17,6 +18,7 @@ from noeira.ir.entry import DataPass, Entry
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
 from noeira.job import check_options, check_type, check_unchanged, make_job
+from noeira.log import log_once
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
@@ -91,6 +93,8 @@ def program_of(
         check_type(net)
         net.solve(*per_sample(net, input))
         instance = net(init=init, seed=seed, dtype=dtype)  # type: ignore[arg-type]
+    for sentence in config.unknown_settings():
+        log_once("warning", sentence)
     job = make_job(type(instance), loss, optimizer, batch, input, init, dtype, metrics)
     toolchain = TARGETS[target].open(TARGETS[target].table(choices))
     name = type(instance).__name__

@@ -59,15 +59,16 @@ def threads(text: str) -> int:
     return int(text)
 
 
-def unknown_settings() -> Iterator[tuple[str, str]]:
-    """Variables called NOEIRA_… that are no setting, each with the nearest name ("" for none)."""
-    from difflib import get_close_matches
-
+def unknown_settings() -> Iterator[str]:
+    """A sentence for each variable called NOEIRA_… that is no setting."""
     known = [setting.name for setting in SETTINGS]
     for name in sorted(os.environ):
         if name.startswith("NOEIRA_") and name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1, cutoff=0.8)
-            yield name, near[0] if near else ""
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            yield f"{name} is no setting; {hint}"
 
 
 THREADS: Setting[int | None] = Setting(

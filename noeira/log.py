@@ -8,3 +8,13 @@ def log(level: str, message: str, *values: object) -> None:
     import logging
 
     getattr(logging.getLogger("noeira"), level)(message, *values)
+
+
+_said: set[str] = set()
+
+
+def log_once(level: str, message: str) -> None:
+    """One line, the first time only."""
+    if message not in _said:
+        _said.add(message)
+        log(level, "%s", message)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -65,16 +67,19 @@ def findings() -> Iterator[Finding]:
     """Everything that is looked at, in order; never raises."""
     yield Finding("ok", "Python", f"{platform.python_version()}  {sys.executable}")
     yield Finding("ok", "noeira", f"{noeira.__version__}  {Path(noeira.__file__).parent}")
-    first = [*packages(), *wrong_settings()]
-    yield from first
-    if any(finding.state == "broken" for finding in first):
-        # The other checks need the packages and read the settings.
+    needed = [*packages()]
+    yield from needed
+    if any(finding.state == "broken" for finding in needed):
+        # The other checks need the packages.
         return
-    yield from compilers()
-    yield from cuda()
-    yield cache_folder()
-    yield threads()
-    yield mnist()
+    with unreadable_left_out() as wrong:
+        yield from wrong
+        yield from unusable_files()
+        yield from compilers()
+        yield from cuda()
+        yield cache_folder()
+        yield threads()
+        yield mnist()
     yield from optional_packages()
 
 
@@ -106,17 +111,48 @@ def installed(name: str) -> str | None:
         return None
 
 
-def wrong_settings() -> Iterator[Finding]:
-    """The settings that cannot be read, and NOEIRA_* variables that are none."""
+@contextmanager
+def unreadable_left_out() -> Iterator[list[Finding]]:
+    """The settings that cannot be read, and NOEIRA_* variables that are none. The former have their
+    defaults in between, so that everything else is looked at as well.
+    """
+    found, before = list[Finding](), dict(os.environ)
     for setting in config.SETTINGS:
         try:
             setting.read()
         except NoeiraError as error:
-            yield Finding("broken", "setting", str(error))
-    for name, near in config.unknown_settings():
-        known = ", ".join(setting.name for setting in config.SETTINGS)
-        hint = f"did you mean {near}?" if near else f"there are {known}"
-        yield Finding("missing", "setting", f"{name} is no setting; {hint}")
+            found.append(Finding("broken", "setting", str(error)))
+            os.environ.pop(setting.name)
+    found += [Finding("missing", "setting", text) for text in config.unknown_settings()]
+    try:
+        yield found
+    finally:
+        os.environ.update(before)
+
+
+def unusable_files() -> Iterator[Finding]:
+    """What a compile would find of the files that settings name."""
+    from noeira.codegen.choices import chosen_table
+
+    try:
+        rows = count(len(chosen_table(None).rows), "row")
+    except NoeiraError as error:
+        yield Finding("broken", "setting", str(error))
+    else:
+        if config.CHOICES.read() is not None:
+            yield Finding("ok", "choices", f"{config.CHOICES.read()}  {rows}")
+    folder = config.DUMP.read()
+    if folder is None:
+        return
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        text = f"NOEIRA_DUMP={folder} cannot be written: {error.strerror or error}"
+        yield Finding("broken", "setting", text)
+    else:
+        yield Finding("ok", "dumps", f"{folder}  receives every stage of every compile")
 
 
 def compilers() -> Iterator[Finding]:

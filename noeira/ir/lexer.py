@@ -20,7 +20,7 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 QUOTED = r'"(?:[^"\\]|\\.)*"'
-COMMENT = re.compile(rf"{QUOTED}|(?:^|(?<=\s))(#)")
+COMMENT = re.compile(rf"{QUOTED}|(?:^|(?<=\s))(#|//)")
 T = TypeVar("T")
 
 # Whole numbers are those of 64 bits.
@@ -230,8 +230,10 @@ def expected_error(text: str, number: int, expected: str) -> ParseError:
 
 
 def uncommented(line: str) -> str:
-    """The line up to a `#` that begins it or follows a space, and is not inside quotes."""
-    found = next((m for m in COMMENT.finditer(line) if m[1]), None) if "#" in line else None
+    """The line up to a `#` or `//` that begins it or follows a space, and is not inside quotes."""
+    if "#" not in line and "//" not in line:
+        return line
+    found = next((m for m in COMMENT.finditer(line) if m[1]), None)
     return line[: found.start()] if found else line
 
 

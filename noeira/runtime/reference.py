@@ -11,7 +11,7 @@ from noeira.ir.entry import Entry
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import STATE
 from noeira.ir.states import BAD
-from noeira.log import log
+from noeira.log import log_once
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
 from noeira.runtime.unit import Unit
 
@@ -70,10 +70,5 @@ def reference_without_compiler() -> ReferenceToolchain:
     """The reference in place of a C compiler, which is said once."""
     from noeira.runtime.c.compiler import SEARCH
 
-    if not _said:
-        _said.append(True)
-        log("warning", "%s", NO_COMPILER + SEARCH.advice)
+    log_once("warning", NO_COMPILER + SEARCH.advice)
     return ReferenceToolchain()
-
-
-_said: list[bool] = []

@@ -367,6 +367,13 @@ def test_help(call: Callable[..., str]):
     assert call("cache") == call("cache", "--help") and "show" in call("cache")
 
 
+def test_a_variable_that_is_no_setting(folder: Path):
+    environment = {**os.environ, "NOEIRA_THREDS": "2"}
+    found = python("summary", "net.py:Plain", cwd=folder, env=environment)
+    assert found.returncode == 0
+    assert found.stderr == "noeira: NOEIRA_THREDS is no setting; did you mean NOEIRA_THREADS?\n"
+
+
 def test_options_reach_the_step(call: Callable[..., str]):
     words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
     text = call(*words, "--optimizer", "sgd:lr=0.5,momentum=0.9", "--loss", "MSE")

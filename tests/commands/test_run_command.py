@@ -180,6 +180,10 @@ def damage(text: str, old: str, new: str) -> str:
     [
         ("00_trace.nir", "// noeira-ir 1", "// noeira-ir 9", "line 1: expected "),
         ("00_trace.nir", "to do: vjp", "to do: vjq", "line 2: there is no pass 'vjq'"),
+        ("00_trace.nir", "return %loss", "return %1.linear", "line 2: vjp: the graph does not ret"),
+        ("00_trace.nir", "update{", 'update{op = "sdg", ', "line 2: there is no op called 'sdg'"),
+        ("00_trace.nir", '"beta1"', '"beta11"', "line 2: adam has no attribute 'beta11'"),
+        ("00_trace.nir", "to do: vjp", "to do: dce", "line 2: update: no node gives %grads"),
         ("00_trace.nir", "input %x: f32[5, 4]", "input %x: f32[5, 4", "line 10: expected ','"),
         ("00_trace.nir", "relu(%0.linear)", "relu(%0.lnear)", "%0.lnear is not defined above"),
         ("00_trace.nir", "= zero()", "= zeros()", "there is no distribution 'zeros'"),

@@ -130,15 +130,16 @@ def test_lists_of_passes_are_taken_apart(passes: list[str]):
     assert split_passes(", ".join(passes) or "-") == tuple(passes)
 
 
-def test_comments_and_spaces_are_nothing():
+@pytest.mark.parametrize("mark", ["#", "//"])
+def test_comments_and_spaces_are_nothing(mark: str):
     dump = parse_dump(SMALL)
     lines = SMALL.splitlines()
     spaced = [
         *lines[:2],
-        "# a comment",
-        *(f"{line}   # {line}\t\r\n" for line in lines[2:]),
+        f"{mark} a comment",
+        *(f"{line}   {mark} {line}\t\r\n" for line in lines[2:]),
         "",
-        "  # end",
+        f"  {mark} end",
     ]
     assert parse_dump("\n".join(spaced)) == dump
 

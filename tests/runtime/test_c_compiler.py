@@ -252,6 +252,33 @@ def test_doctor_with_a_wrong_setting(
     code, text = examine(capsys)
     assert code == 1
     assert "!!  setting       NOEIRA_THREADS=many: expected a whole number of at least 1." in text
+    assert "ok  cache" in text and "ok  threads" in text, "everything else is looked at too"
+    assert os.environ["NOEIRA_THREADS"] == "many"
+
+
+def test_doctor_with_files_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file").write_text("nonsense\n")
+    monkeypatch.setenv("NOEIRA_CHOICES", str(tmp_path / "file"))
+    monkeypatch.setenv("NOEIRA_DUMP", str(tmp_path / "file" / "below"))
+    code, text = examine(capsys)
+    assert code == 1 and "!!  setting       NOEIRA_CHOICES: " in text
+    assert f"!!  setting       NOEIRA_DUMP={tmp_path}/file/below cannot be written: Not a d" in text
+    monkeypatch.setenv("NOEIRA_DUMP", str(tmp_path / "new" / "folder"))
+    monkeypatch.delenv("NOEIRA_CHOICES")
+    code, text = examine(capsys)
+    assert code == 0 and "ok  dumps         " in text and not (tmp_path / "new").exists()
+
+
+def test_a_variable_that_is_no_setting_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setenv("NOEIRA_THREDS", "2")
+    for _ in range(2):
+        noeira.compile(Linear[3, 2], target="reference")
+    said = [one.getMessage() for one in caplog.records if "NOEIRA_THREDS" in one.getMessage()]
+    assert said == ["NOEIRA_THREDS is no setting; did you mean NOEIRA_THREADS?"]
 
 
 @has_compiler
