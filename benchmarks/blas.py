@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gemm import Shape
+    from shapes import Shape
 
 ASK_FOLDERS = "import sys, sysconfig; print(sys.prefix, sysconfig.get_path('platlib'), sep='\\n')"
 

@@ -27,13 +27,14 @@ from common import (
     common_parser,
     digits,
     length,
+    main,
     microseconds,
-    parsed,
+    one_of,
     share_note,
-    show,
     timed,
     timed_batches,
 )
+from networks import MLP, batch_of
 from processes import Outcome, interleaved, ours, peer, print_result, reasons
 
 # What is called, the peers' name for it, and the peers.
@@ -74,13 +75,11 @@ def measure(name: str, seconds: float) -> None:
     import numpy as np
 
     import noeira
-    from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+    from noeira.nn import Adam, CrossEntropy
 
-    net = Sequential[LinearReLU[784, 256], LinearReLU[256, 128], Linear[128, 10]]
     # A learning rate so small that the gradients never shrink to where arithmetic gets slow.
-    program = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(lr=1e-12), batch=1)
-    random = np.random.default_rng(0)
-    x, y = random.random((1, 784), np.float32), np.array([3], np.int32)
+    program = noeira.compile(MLP, loss=CrossEntropy, optimizer=Adam(lr=1e-12), batch=1)
+    x, y = batch_of(1)
     if name == "steps":
         data = np.broadcast_to(x, (SAMPLES, 784)), np.broadcast_to(y, (SAMPLES,))
         program.load(*data, shuffle=False)
@@ -226,18 +225,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = common_parser(__doc__)
     length(parser, full=(3, 2.0), quick=(1, 0.5))
-    parser.add_argument("--one", choices=CALLS, help=argparse.SUPPRESS)
+    one_of(parser, CALLS)
     return parser
 
 
-def main() -> None:
-    """Measure and print the tables."""
-    options = parsed(parser())
-    if options.one:
-        measure(options.one, options.seconds)
-    else:
-        show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables, measure)

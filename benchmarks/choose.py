@@ -10,7 +10,7 @@ default the shapes of `gemm.py`, but for the largest. Each is a graph of one mat
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from common import (
@@ -21,19 +21,16 @@ from common import (
     common_parser,
     digits,
     geometric_mean,
+    main,
     microseconds,
-    parsed,
     share_note,
-    show,
     timing_of,
     use_processors,
 )
-from entries import Case, drawn, graph_of
-from gemm import MORE_SHAPES, SHAPES, Shape
+from entries import drawn, graph_of
+from shapes import MORE_SHAPES, SHAPES, Shape, product
 
-from noeira.ir.graph import Builder, Value
 from noeira.ir.plan import INPUT
-from noeira.ir.types import TensorType
 from noeira.runtime.entry_point import EntryPoint, processor_count
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import CToolchain, c_toolchain
@@ -45,20 +42,6 @@ CANDIDATES = 96
 LARGEST = 2 * 1024**3
 # A rule that loses more than this for a shape should be mended.
 ALLOWED = 1.10
-
-
-def product(shape: Shape, dtype: str) -> Case:
-    """A graph of one matmul."""
-
-    def build(builder: Builder) -> Sequence[Value]:
-        a, b = (
-            builder.input(name, TensorType(dtype, sizes))
-            for name, sizes in zip("ab", shape.operands, strict=True)
-        )
-        turned_a, turned_b = shape.transpose_a, shape.transpose_b
-        return [builder.emit("matmul", a, b, transpose_a=turned_a, transpose_b=turned_b)]
-
-    return Case("matmul", (shape.m, shape.k, shape.n), 0, build)
 
 
 def bind(entry: EntryPoint) -> None:
@@ -80,7 +63,7 @@ def searched(
     tried = problems_of(graph, toolchain.target, options.candidates)
     trials = build_trials(graph, tried, toolchain, bind, options.threads, processor_count())
     with Watch() as watch:
-        (outcome,) = search(trials, lambda: False)
+        (outcome,) = search(trials, lambda done: False)
     return outcome, timing_of([outcome.by_rule], watch)
 
 
@@ -94,6 +77,8 @@ def shapes_of(options: argparse.Namespace) -> list[Shape]:
 
 def tables(options: argparse.Namespace) -> Iterator[Table]:
     """A row for each shape."""
+    ask_for_priority()
+    use_processors(options.threads)
     toolchain = c_toolchain()
     if toolchain is None:
         raise SystemExit("there is no C compiler")
@@ -150,13 +135,5 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    """Measure and print."""
-    options = parsed(parser())
-    ask_for_priority()
-    use_processors(options.threads)
-    show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables)

@@ -308,6 +308,28 @@ def parsed(
     return options
 
 
+def main(
+    parser: argparse.ArgumentParser,
+    tables: Callable[[argparse.Namespace], Iterable[Table]],
+    one: Callable[[str, float], None] | None = None,
+) -> None:
+    """What a benchmark does when it is run: measure and print its tables.
+
+    one: measures a part in this process, for so many seconds, and prints the result as a peer does;
+    it is called with what the hidden option `--one` names, as the benchmark's own processes do.
+    """
+    options = parsed(parser)
+    if one and options.one:
+        one(options.one, options.seconds)
+    else:
+        show(tables(options), options)
+
+
+def one_of(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add the hidden option that names what one process measures."""
+    parser.add_argument("--one", choices=tuple(names), help=argparse.SUPPRESS)
+
+
 def show(tables: Iterable[Table], options: argparse.Namespace) -> list[Table]:
     """Print tables as they come; written as JSON at the end if asked for."""
     shown = list[Table]()

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from common import Table, common_parser, digits, length, parsed, show
+from common import Table, common_parser, digits, length, main
+from networks import MLP
 from processes import clean_environment
 
 START = """
@@ -59,7 +60,7 @@ def different_blocks() -> str:
 
 
 NETWORKS = {
-    "mlp": "Sequential[LinearReLU[784, 256], LinearReLU[256, 128], Linear[128, 10]]",
+    "mlp": repr(MLP.__base__),
     "12 equal blocks": equal_blocks(12),
     "24 equal blocks": equal_blocks(24),
     "12 different blocks": different_blocks(),
@@ -135,11 +136,5 @@ def tables(options: argparse.Namespace) -> Iterator[Table]:
     yield Table("Passes", ("", "ms"), (row,), records=({"nodes": nodes, "ms": taken},))
 
 
-def main() -> None:
-    """Measure and print."""
-    options = parsed(parser())
-    show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables)

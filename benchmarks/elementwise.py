@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import entries
 import numpy as np
-from common import Table, parsed, show
+from common import Table, main
 from entries import Case, element_bytes
 
 from noeira.ir.graph import Builder, Value
@@ -99,11 +99,5 @@ def tables(options: argparse.Namespace) -> Iterator[Table]:
     return entries.tables("Element-wise kernels, optimizers, gathers", chosen, options)
 
 
-def main() -> None:
-    """Measure and print a table."""
-    options = parsed(parser())
-    show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables)

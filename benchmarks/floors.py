@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import Table, common_parser, length, microseconds, parsed, show
+from common import Table, common_parser, length, main, microseconds
 from processes import clean_environment
 
 BATCHES, QUICK = (1, 100, 1024), (100,)
@@ -81,11 +81,5 @@ def tables(options: argparse.Namespace) -> Iterator[Table]:
         yield table(batch, profile(batch, options))
 
 
-def main() -> None:
-    """Measure and print."""
-    options = parsed(parser())
-    show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables)

@@ -16,9 +16,10 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from common import Table, Timing, Watch, common_parser, digits, show, timing_of, undisturbed
+from common import Table, Timing, Watch, common_parser, digits, main, timing_of, undisturbed
 
 from noeira.runtime.c.compiler import require_compiler
+from noeira.runtime.cache_sizes import CPU, data_caches
 from noeira.runtime.limits import Limits, measure_limits
 
 OWN_PACKAGES = ("noeira", "numpy")
@@ -34,7 +35,6 @@ for name in sys.argv[1:]:
     except PackageNotFoundError:
         pass
 """
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def description(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Names and values."""
     compiler = require_compiler()
     yield "processor", f"{processor_name()}, {os.cpu_count()} processors, {compiler.isa.name}"
-    yield "caches of a core", ", ".join(cache_sizes()) or "unknown"
+    yield "caches of a core", ", ".join(cache_texts()) or "unknown"
     yield "memory", memory_size()
     yield "system", platform.system()
     yield "compiler", compiler.version
@@ -103,14 +103,10 @@ def processor_name() -> str:
     return f"{name} (family {' model '.join(numbers)})" if numbers else name
 
 
-def cache_sizes() -> Iterator[str]:
-    """`L1 data 32K`, …"""
-    for place in sorted(CACHES.glob("index*")):
-        level, kind, size = (
-            (place / name).read_text().strip() for name in ("level", "type", "size")
-        )
-        if kind != "Instruction":
-            yield f"L{level} {size}"
+def cache_texts() -> Iterator[str]:
+    """`L1 32K`, …"""
+    for found in sorted(data_caches(CPU), key=lambda one: one.level):
+        yield f"L{found.level} {found.bytes >> 10}K"
 
 
 def memory_size() -> str:
@@ -156,11 +152,5 @@ def limits_table(counts: list[int]) -> Table:
     return Table("What the machine can do at best", head, tuple(rows), notes)
 
 
-def main() -> None:
-    """Measure and print."""
-    options = parser().parse_args()
-    show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import Table, common_parser, digits, length, parsed, percent, show
+from common import Table, common_parser, digits, length, main, one_of, percent
 from processes import Failed, ours, peer, print_record
 
 PEERS = ("torch:eager_fused", "jax:jit", "tinygrad:jit")
@@ -43,14 +43,12 @@ def network(name: str) -> tuple[Any, int]:
 
 def trained(net: Any, width: int, batch: int) -> tuple[Any, Any, Any]:
     """A program that has made some steps, and its batch."""
-    import numpy as np
+    from networks import batch_of
 
     import noeira
     from noeira.nn import Adam, CrossEntropy
 
-    random = np.random.default_rng(0)
-    x = random.random((batch, width), np.float32)
-    y = random.integers(0, 10, batch).astype(np.int32)
+    x, y = batch_of(batch, width)
     program = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(), batch=batch)
     for _ in range(3):
         program.step(x, y)
@@ -145,19 +143,10 @@ def row(record: dict[str, Any], peers: list[str]) -> tuple[str, ...]:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = common_parser(__doc__)
-    parser.add_argument("--one", choices=NETWORKS, help=argparse.SUPPRESS)
+    one_of(parser, NETWORKS)
     length(parser, full=(1, 1.0), quick=(1, 0.5))
     return parser
 
 
-def main() -> None:
-    """Measure and print a table."""
-    options = parsed(parser())
-    if options.one:
-        print_record(measure(options.one))
-    else:
-        show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables, lambda name, seconds: print_record(measure(name)))

@@ -23,15 +23,15 @@ from common import (
     common_parser,
     digits,
     length,
+    main,
     milliseconds,
-    parsed,
+    one_of,
     percent,
     share_note,
-    show,
     timed,
 )
 from machine import limits
-from networks import MLP
+from networks import MLP, batch_of
 from processes import Outcome, interleaved, ours, peer, print_result, reasons
 
 from noeira.runtime.limits import Limits
@@ -86,17 +86,14 @@ CONFIGS = {
 }
 
 
-def measure(config: Config, seconds: float) -> None:
+def measure(name: str, seconds: float) -> None:
     """Measure ours in this process, and print the result as a peer does."""
+    config = CONFIGS[name]
     ask_for_priority()
-    import numpy as np
-
     import noeira
     from noeira.nn import Adam, CrossEntropy
 
-    random = np.random.default_rng(0)
-    x = random.random((config.batch, 784), np.float32)
-    y = random.integers(0, 10, config.batch).astype(np.int32)
+    x, y = batch_of(config.batch)
     started = time.perf_counter()
     if config.trains:
         adam = Adam(lr=1e-3)
@@ -184,18 +181,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--names", help="which peers, as NAME:VARIANT,…")
     parser.add_argument("--configs", help=f"of {', '.join(CONFIGS)}; default: all")
     length(parser, full=(3, 3.0), quick=(1, 1.0))
-    parser.add_argument("--one", choices=CONFIGS, help=argparse.SUPPRESS)
+    one_of(parser, CONFIGS)
     return parser
 
 
-def main() -> None:
-    """Measure and print a table."""
-    options = parsed(parser())
-    if options.one:
-        measure(CONFIGS[options.one], options.seconds)
-    else:
-        show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables, measure)

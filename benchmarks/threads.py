@@ -25,13 +25,14 @@ from common import (
     ask_for_priority,
     common_parser,
     length,
+    main,
     microseconds,
     milliseconds,
-    parsed,
+    one_of,
     share_note,
-    show,
     timed,
 )
+from networks import MLP, batch_of
 from processes import Failed, Outcome, Side, interleaved, ours, peer, print_result, reasons
 
 CONFIGS = {"mlp_b1": 1, "mlp_b100": 100, "mlp_b1024": 1024}
@@ -60,16 +61,11 @@ while True:
 
 def program_of(batch: int) -> tuple[Any, Any, Any]:
     """The program, and a batch."""
-    import numpy as np
-
     import noeira
-    from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+    from noeira.nn import Adam, CrossEntropy
 
-    net = Sequential[LinearReLU[784, 256], LinearReLU[256, 128], Linear[128, 10]]
-    program = noeira.compile(net, loss=CrossEntropy, optimizer=Adam(lr=1e-3), batch=batch)
-    random = np.random.default_rng(0)
-    x, y = random.random((batch, 784), np.float32), random.integers(0, 10, batch)
-    return program, x, y.astype(np.int32)
+    program = noeira.compile(MLP, loss=CrossEntropy, optimizer=Adam(lr=1e-3), batch=batch)
+    return program, *batch_of(batch)
 
 
 def measure(config: str, seconds: float) -> None:
@@ -200,18 +196,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = common_parser(__doc__)
     length(parser, full=(2, 5.0), quick=(1, 1.0))
-    parser.add_argument("--one", choices=CONFIGS, help=argparse.SUPPRESS)
+    one_of(parser, CONFIGS)
     return parser
 
 
-def main() -> None:
-    """Measure and print the tables."""
-    options = parsed(parser())
-    if options.one:
-        measure(options.one, options.seconds)
-    else:
-        show(tables(options), options)
-
-
 if __name__ == "__main__":
-    main()
+    main(parser(), tables, measure)
