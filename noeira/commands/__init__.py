@@ -54,6 +54,10 @@ COMMANDS = {
         "what differs between two graphs or plans",
         "noeira diff 00_trace.nir 01_vjp.nir",
     ),
+    "list": Command(
+        "the layers, losses, optimizers and ops that there are, with their formulas",
+        "noeira list layers",
+    ),
     "doctor": Command(
         "what this machine has of what noeira needs, and how to get the rest",
         "noeira doctor",

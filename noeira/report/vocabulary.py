@@ -1,0 +1,111 @@
+"""What networks are written with, and the ops they become: each with its formula, taken from the
+docstring of its class.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import noeira.nn
+from noeira.ir.op import OPS, Op, op
+from noeira.nn import Initializer, Module, Optimizer
+from noeira.nn.core.binding import usage
+
+# Kinds in the order in which they are listed, and what each is.
+KINDS = {
+    "layers": "networks are made of these",
+    "combinators": "types made of types",
+    "fused layers": "short names of common Fused[…]: one kernel",
+    "losses": "of (prediction, target)",
+    "metrics": "of (prediction, target): (sum, count)",
+    "optimizers": "p: a parameter, g: its gradient, t: updates so far, plus 1",
+    "initialisers": "of weights; biases begin with 0",
+    "ops": "what graphs are made of; gradients of element-wise ops are made on demand: relu.d0",
+}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A type or an op: its name, how it is written, what it takes and gives, its docstring."""
+
+    kind: str
+    name: str
+    written: str
+    signature: str
+    text: str
+
+    @property
+    def formula(self) -> str:
+        """The first sentence of the docstring, without the ways to write the type."""
+        first = " ".join(self.text.partition("\n\n")[0].split())
+        bare = re.sub(r"^`[^`]*`[^:]*: ", "", first)
+        sentence = re.split(r"(?<!et al)\.(?: |$)", bare)[0]
+        return re.split(r": `| -> \(\)\.", sentence)[0]
+
+    def __str__(self) -> str:
+        signature = f"   {self.signature}" if self.signature else ""
+        return f"{self.written}{signature}\n\n{self.text}"
+
+
+def vocabulary() -> tuple[Word, ...]:
+    """Everything there is, by kind; ops of a user's own too, once their file was run."""
+    words = [*sorted(types(), key=lambda word: word.name.lower()), *ops()]
+    return tuple(word for kind in KINDS for word in words if word.kind == kind)
+
+
+def types() -> Iterator[Word]:
+    """The public types of `noeira.nn` that can stand in a network or beside it."""
+    for name in noeira.nn.__all__:
+        found = getattr(noeira.nn, name)
+        kind = kind_of(found) if isinstance(found, type) else ""
+        if kind:
+            signature = str(getattr(found, "signature", None) or "")
+            yield Word(kind, name, written(found), signature, inspect.getdoc(found) or "")
+
+
+def kind_of(found: type) -> str:
+    """The kind of a type; "" for parents, and for what only describes."""
+    if found in (Module, Optimizer, Initializer):
+        return ""
+    if issubclass(found, Optimizer):
+        return "optimizers"
+    if issubclass(found, Initializer):
+        return "initialisers"
+    if not issubclass(found, Module) or "." not in found.__module__:
+        return ""
+    if found.role != "layer":
+        parent = found.__name__.lower() == found.role
+        return "" if parent else {"loss": "losses"}.get(found.role, f"{found.role}s")
+    room = found.__module__.removeprefix("noeira.nn.")
+    if room == "combinators.aliases":
+        return "fused layers"
+    return "combinators" if room.startswith("combinators.") else "layers"
+
+
+def written(found: Any) -> str:
+    """`Linear[IN, OUT]`, `Adam(lr=0.001, …)`"""
+    if issubclass(found, Module):
+        return usage(found)
+    own = fields(found)
+    if issubclass(found, Initializer):
+        names = ", ".join(field.name for field in own)
+        return f"{found.__name__}[{names}]" if names else found.__name__
+    return f"{found.__name__}({', '.join(f'{field.name}={field.default}' for field in own)})"
+
+
+def ops() -> Iterator[Word]:
+    """The ops; slopes that were made on demand are left out."""
+    # Asking for one has all files of ops imported.
+    op("relu")
+    for name, found in OPS.items():
+        if "." not in name:
+            yield Word("ops", name, call_text(found), "", inspect.getdoc(type(found)) or "")
+
+
+def call_text(found: Op) -> str:
+    """`linear(x, weight, bias)`"""
+    return f"{found.name}({', '.join(found.operands)})"
