@@ -267,6 +267,7 @@ def threads() -> Finding:
 
 def mnist() -> Finding:
     """Whether the MNIST files are here; downloads nothing."""
+    from noeira.datasets.files import failure, failure_note
     from noeira.datasets.mnist import FILES, SHIPPED
     from noeira.runtime.build.cache import user_folder
 
@@ -277,7 +278,15 @@ def mnist() -> Finding:
         if not FILES.missing(folder):
             return Finding("ok", "MNIST", str(folder))
     instead = "; the 5,000 images shipped with noeira serve" if SHIPPED.is_file() else ""
-    advice = (
+    cache = places[-1]
+    failed = failure(cache)
+    tried = (
+        f"A download failed: {failed}.\n{failure_note(cache)} keeps it from being tried again for "
+        "an hour: remove it to try now.\n"
+        if failed
+        else ""
+    )
+    advice = tried + (
         f"Looked in {' and '.join(map(str, places))}.\n"
         "It is downloaded at first use (pip install 'noeira[data]'), or NOEIRA_DATA names\n"
         f"a folder that has, in {FILES.folder}/,\n"

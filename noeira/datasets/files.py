@@ -7,7 +7,9 @@ import logging
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from noeira.errors import DataError
 
 # Seconds that a mirror may take to begin its answer, and later to send nothing.
 PATIENCE = 4.0
+# Seconds for which a download that failed is not tried again.
+RESPITE = 3600.0
 
 log = logging.getLogger("noeira")
 
@@ -72,12 +76,15 @@ def find(files: DataFiles) -> Path:
 def download(files: DataFiles, folder: Path) -> None:
     """Fetch what `folder` lacks from the first mirror that gives it.
 
-    Raises DataError if that is not allowed (NOEIRA_OFFLINE), not possible (extra `data`), or fails.
+    Raises DataError if that is not allowed (NOEIRA_OFFLINE), not possible (extra `data`), or fails,
+    now or shortly before.
     """
     if config.OFFLINE.read():
         raise DataError("NOEIRA_OFFLINE forbids a download")
     if importlib.util.find_spec("pooch") is None:
         raise DataError("a download needs `pip install 'noeira[data]'`")
+    if known := failure(folder):
+        raise DataError(f"a download failed less than an hour ago: {known}")
     # A warning, as that is the level people see: this takes time, network and disk.
     log.warning("noeira: downloading %s (%d MB) to %s", files.folder, files.megabytes, folder)
     failures = []
@@ -88,7 +95,25 @@ def download(files: DataFiles, folder: Path) -> None:
             failures.append(str(error))
         except OSError as error:
             failures.append(f"{folder} cannot be written: {error}")
-    raise DataError("; ".join(failures))
+    found = "; ".join(failures)
+    with suppress(OSError):
+        failure_note(folder).write_text(found, encoding="utf-8")
+    raise DataError(found)
+
+
+def failure_note(folder: Path) -> Path:
+    """The file that remembers why a download failed; removing it lets the next one be tried."""
+    return folder.with_name(f"{folder.name}.failed")
+
+
+def failure(folder: Path) -> str:
+    """Why the last download failed, if that was a short time ago."""
+    note = failure_note(folder)
+    try:
+        lately = time.time() - note.stat().st_mtime < RESPITE
+        return note.read_text(encoding="utf-8") if lately else ""
+    except OSError:
+        return ""
 
 
 def fetch_missing(files: DataFiles, mirror: str, folder: Path) -> None:

@@ -61,7 +61,8 @@ class MNIST:
 
     Looked for in the folder `mnist` of NOEIRA_DATA, then in the user's cache, then downloaded there
     (11 MB, unless NOEIRA_OFFLINE is set): 60,000 training and 10,000 test images. Failing all that,
-    a warning says so and the 5,000 training images that noeira ships are split 4,000 to 1,000.
+    a warning says so and the 5,000 training images that noeira ships are split 4,000 to 1,000. A
+    download that failed is not tried again for an hour.
 
     `flat=False` gives images (N, 1, 28, 28) in place of rows (N, 784). Raises DataError if a file
     is damaged.
@@ -74,9 +75,9 @@ class MNIST:
         except MissingData as error:
             log.warning(
                 "noeira: MNIST is not on this machine, so the 5,000 of its images that come with "
-                "noeira are used, 4,000 to train and 1,000 to test (%s)",
-                error,
+                "noeira are used, 4,000 to train and 1,000 to test (noeira doctor says why)"
             )
+            log.info("noeira: %s", error)
             self.source = Source("shipped", SHIPPED)
             train, test = read_shipped(SHIPPED)
         else:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from noeira.errors import NoeiraError, ShapeError
+from noeira.errors import CheckpointError, NoeiraError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
@@ -37,6 +37,10 @@ ADVICE = {
 }
 # So many are copied faster than a new array's address is found out.
 COPIED_BYTES = 32 * 1024
+# Parameters, or what is wrong with them, that are listed.
+SHOWN = 4
+# Characters of a network's type in messages.
+LONGEST_TITLE = 60
 
 
 class Parameters(Mapping[str, Any]):
@@ -64,6 +68,35 @@ class Parameters(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.store.layout.members)
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Assign every parameter, as from `numpy.load("net.npz")`.
+
+        Raises CheckpointError if one is missing, there is another, or a shape or dtype is another;
+        then nothing is changed.
+        """
+        import numpy as np
+
+        wrong = [f"lacks {name}" for name in self if name not in values]
+        wrong += [f"has {name}, which is none of them" for name in values if name not in self]
+        arrays = {name: np.asarray(values[name]) for name in self if name in values}
+        for name, array in arrays.items():
+            own = self[name]
+            if (array.shape, array.dtype) != (own.shape, own.dtype):
+                there = f"{own.dtype}{list(own.shape)}"
+                wrong.append(f"has {name} as {array.dtype}{list(array.shape)}, not {there}")
+        if wrong:
+            more = f", and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+            listed = "; it ".join(wrong[:SHOWN])
+            raise CheckpointError(f"these are not the parameters: it {listed}{more}")
+        for name, array in arrays.items():
+            self[name] = array
+
+    def __repr__(self) -> str:
+        elements = sum(member.end - member.offset for member in self.store.layout.members)
+        shapes = [f"{name} {list(self[name].shape)}" for name in self]
+        more = ", …" if len(shapes) > SHOWN else ""
+        return f"<{elements:,} parameters: {', '.join(shapes[:SHOWN])}{more}>"
 
 
 class Program:
@@ -145,7 +178,7 @@ class Program:
             raise NoeiraError(f"the program {self.name} is closed")
         if name not in self.prepare().entries:
             advice = ADVICE.get(name, f"it has {', '.join(self.entries)}")
-            raise NoeiraError(f"{self.name} has no {name}: {advice}")
+            raise NoeiraError(f"{self.title} has no {name}: {advice}")
         return self.entries[name]
 
     def run(self, name: str, *given: Any) -> dict[str, Any]:
@@ -260,7 +293,7 @@ class Program:
             raise NoeiraError(f"the program {self.name} is closed")
         if not self.trains:
             raise NoeiraError(
-                f"{self.name} cannot be trained: compile it with loss=… and optimizer=…"
+                f"{self.title} cannot be trained: compile it with loss=… and optimizer=…"
             )
         # All that may fail comes before the first change: the data set that was there stays then.
         data = ResidentData(self, x, y, evaluation, shuffle)
@@ -289,7 +322,7 @@ class Program:
         if self.closed:
             raise NoeiraError(f"the program {self.name} is closed")
         if self.resident is None:
-            raise NoeiraError(f"{self.name} has no data: call load(x, y) first")
+            raise NoeiraError(f"{self.title} has no data: call load(x, y) first")
         return self.resident
 
     @property
@@ -308,6 +341,12 @@ class Program:
         if LEARNING_RATE not in self.own_states:
             self.entry("step")
         return self.own_states[LEARNING_RATE]
+
+    @property
+    def title(self) -> str:
+        """What messages call the network: its type as it is written, unless that is long."""
+        text = repr(type(self.module))
+        return text if len(text) <= LONGEST_TITLE else f"{self.name}[…]"
 
     @property
     def plans(self) -> dict[str, Any]:
@@ -338,9 +377,8 @@ class Program:
         self.close()
 
     def __repr__(self) -> str:
-        return (
-            f"<program {self.name} on {self.target}, batch {self.batch}: {', '.join(self.entries)}>"
-        )
+        entries = ", ".join(self.entries)
+        return f"<program {self.title} on {self.target}, batch {self.batch}: {entries}>"
 
 
 def pad(part: np.ndarray, rows: int) -> np.ndarray:

@@ -51,6 +51,13 @@ class TrainResult:
         count = f"{len(self.epochs)} epoch{'' if len(self.epochs) == 1 else 's'}"
         if self.interrupted:
             count += ", interrupted"
-        if self.accuracy is None:
-            return f"loss {self.loss:.4f} ({count}, {self.seconds:.1f} s)" if self.epochs else count
-        return f"test accuracy {100 * self.accuracy:.1f} % ({count}, {self.seconds:.1f} s)"
+        if not self.epochs:
+            return count
+        last = self.epochs[-1]
+        if last.accuracy is not None:
+            found = f"test accuracy {100 * last.accuracy:.1f} %"
+        elif last.test_loss is not None:
+            found = f"test loss {last.test_loss:.4g}"
+        else:
+            found = f"loss {last.loss:.4g}"
+        return f"{found} ({count}, {self.seconds:.1f} s)"

@@ -64,6 +64,12 @@ class Trainer:
         """The instance that is trained. Raises DataError before the first `fit`."""
         return self.given if isinstance(self.given, Module) else self.program.module
 
+    def __repr__(self) -> str:
+        if self.made is None:
+            kind = type(self.given) if isinstance(self.given, Module) else self.given
+            return f"<Trainer of {kind!r}: no data yet, fit(train) compiles it>"
+        return f"<Trainer of {self.made!r}>"
+
     def fit(
         self,
         train: Any,

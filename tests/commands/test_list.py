@@ -33,9 +33,7 @@ def test_every_public_type_and_every_op_has_a_formula():
 
 def test_list(call: Callable[..., str]):
     text = call("list")
-    assert (
-        "\n  Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)  y = x W + b, (*, IN)" in text
-    )
+    assert "\n  Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)  y = x W + b, (*, IN)" in text
     assert "\n  Sequential[A, B, …]  C(B(A(x)))\n" in text
     assert "\n  SiLU or SiLU.of(DIM=…)                         x · sigmoid(x), also called" in text
     assert text.index("layers: ") < text.index("losses: ") < text.index("ops: ")

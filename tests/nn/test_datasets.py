@@ -86,9 +86,11 @@ def test_shipped_subset(nowhere: Path, caplog: pytest.LogCaptureFixture):
     assert (record.name, record.levelname) == ("noeira", "WARNING")
     assert record.getMessage() == (
         "noeira: MNIST is not on this machine, so the 5,000 of its images that come with noeira "
-        "are used, 4,000 to train and 1,000 to test "
-        f"(no {nowhere}; NOEIRA_OFFLINE forbids a download)"
+        "are used, 4,000 to train and 1,000 to test (noeira doctor says why)"
     )
+    with pytest.raises(MissingData) as caught:
+        find(mnist.FILES)
+    assert str(caught.value) == f"no {nowhere}; NOEIRA_OFFLINE forbids a download"
 
 
 def test_shipped_splits_are_disjoint_and_repeatable(nowhere: Path):
@@ -308,7 +310,33 @@ def test_a_silent_mirror_is_given_up(
         start = time.monotonic()
         assert MNIST().source.kind == "shipped"
         assert time.monotonic() - start < 5
-    assert f"{url}train-images-idx3-ubyte.gz " in caplog.messages[-1]
+    assert f"{url}train-images-idx3-ubyte.gz " in files.failure(nowhere)
+
+
+def test_a_download_that_failed_is_not_tried_again_for_a_while(
+    nowhere: Path,
+    small: dict[str, bytes],
+    online: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    monkeypatch.setattr(mnist, "FILES", mirrored(closed_port()))
+    assert MNIST().source.kind == "shipped"
+    assert [message[:20] for message in caplog.messages] == [
+        "noeira: downloading ",
+        "noeira: MNIST is not",
+    ]
+    write(tmp_path / "mirror", small)
+    with mirror(tmp_path / "mirror") as url:
+        monkeypatch.setattr(mnist, "FILES", mirrored(url))
+        caplog.clear()
+        assert MNIST().source.kind == "shipped"
+        assert [message[:20] for message in caplog.messages] == ["noeira: MNIST is not"]
+        with pytest.raises(MissingData, match="a download failed less than an hour ago: http"):
+            find(mnist.FILES)
+        monkeypatch.setattr(files, "RESPITE", 0.0)
+        assert MNIST().source == ("full", nowhere)
 
 
 def test_a_name_lookup_that_hangs_is_given_up(
@@ -322,7 +350,7 @@ def test_a_name_lookup_that_hangs_is_given_up(
     assert MNIST().source.kind == "shipped"
     assert time.monotonic() - start < 5
     over.set()
-    assert "train-images-idx3-ubyte.gz did not answer in 0.3 s" in caplog.messages[-1]
+    assert "train-images-idx3-ubyte.gz did not answer in 0.3 s" in files.failure(nowhere)
 
 
 def test_a_cache_that_cannot_be_written(
@@ -331,7 +359,8 @@ def test_a_cache_that_cannot_be_written(
     nowhere.parent.parent.mkdir(parents=True)
     nowhere.parent.write_text("a file where a folder should be")
     assert MNIST().source.kind == "shipped"
-    assert f"{nowhere} cannot be written" in caplog.messages[-1]
+    with pytest.raises(MissingData, match=f"{nowhere} cannot be written"):
+        find(mnist.FILES)
 
 
 def test_offline_never_touches_the_network(nowhere: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,0 +1,64 @@
+"""Parameters are loaded all or not at all; what programs, trainers and results print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import noeira
+from noeira.errors import CheckpointError, NoeiraError
+from noeira.nn import Linear, LinearReLU, Sequential
+from noeira.training.result import Epoch, TrainResult
+
+
+class Net(Sequential[LinearReLU[5, 4], Linear[4, 3]]):
+    """Two layers."""
+
+
+def test_parameters_are_loaded_all_or_not_at_all(tmp_path: Path):
+    first, second = (noeira.compile(Net, seed=seed) for seed in (1, 2))
+    np.savez(tmp_path / "net.npz", **first.params)
+    with np.load(tmp_path / "net.npz") as saved:
+        second.params.load(saved)
+    values = dict(first.params)
+    assert all(np.array_equal(second.params[name], array) for name, array in values.items())
+    name, *others = values
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({n: values[n] + 1 for n in others}, f"it lacks {name}"),
+        ({n: a + 1 for n, a in values.items()} | {"x": 1}, "it has x, which is none of them"),
+        ({n: a + 1 for n, a in values.items()} | {name: np.zeros(77)}, r"as float64\[77\], not f"),
+        ({n: a.astype("f8") + 1 for n, a in values.items()}, "as float64"),
+        ({}, f"it lacks {name}; it lacks "),
+    ]
+    for given, message in wrong:
+        with pytest.raises(CheckpointError, match=message):
+            second.params.load(given)
+        assert all(np.array_equal(second.params[n], a) for n, a in values.items())
+
+
+def test_what_programs_and_trainers_print():
+    kind = Sequential[Linear[4, 3], Linear[3, 2]]
+    program = noeira.compile(kind, target="reference")
+    text = "Sequential[Linear[4, 3], Linear[3, 2]]"
+    assert repr(program) == f"<program {text} on reference, batch 1: forward>"
+    members = "0.weight [4, 3], 1.weight [3, 2], 0.bias [3], 1.bias [2]"
+    assert repr(program.params) == f"<23 parameters: {members}>"
+    with pytest.raises(NoeiraError, match=re.escape(f"{text} has no step: ")):
+        program.step(np.zeros((1, 4), np.float32), np.zeros(1, np.int32))
+    assert repr(noeira.Trainer(kind)).startswith(f"<Trainer of {text}: no data yet, fit(train)")
+    long = noeira.compile(Sequential[tuple([Linear[4, 4]] * 9)], target="reference")
+    assert repr(long).startswith("<program Sequential[…] on reference")
+    assert repr(long.params).endswith(" 3.weight [4, 4], …>")
+
+
+def test_a_result_is_told_by_what_was_measured():
+    class_wise = Epoch(0.5, 0.123456, 1.0, {"accuracy": 0.5})
+    assert str(TrainResult((class_wise,))) == "test accuracy 50.0 % (1 epoch, 1.0 s)"
+    assert (
+        str(TrainResult((Epoch(0.5, 0.123456, 1.0),) * 2)) == "test loss 0.1235 (2 epochs, 2.0 s)"
+    )
+    assert str(TrainResult((Epoch(1e-7, None, 1.0),))) == "loss 1e-07 (1 epoch, 1.0 s)"
