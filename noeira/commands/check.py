@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,8 +102,7 @@ def report_of(args: argparse.Namespace) -> CheckReport:
 
     watcher = Watcher()
     device = EmulatedDevice(args.order, args.seed, check=True, report=watcher.report)
-    toolchain = cuda_cpu_toolchain(device)
-    toolchain = replace(toolchain, arch=arch_named(args.arch or DEFAULT_ARCH))
+    toolchain = cuda_cpu_toolchain(device, arch_named(args.arch or DEFAULT_ARCH))
     if Path(args.model).suffix in FILES:
         unit = file_unit(args.model, toolchain)
         chosen = chosen_entries(unit, args)

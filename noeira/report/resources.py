@@ -81,14 +81,9 @@ def built_for_gpu(source: Source, target: CudaTarget) -> Library:
     """A unit of CUDA compiled for its GPU, or taken from the cache. Raises CompilerError, without a
     compiler too.
     """
-    from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.build.library import build_library
-    from noeira.runtime.cuda.builder import CudaBuilder
-    from noeira.runtime.cuda.compiler import require_cuda_compiler
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
 
-    cache = open_cache()
-    builder = CudaBuilder(require_cuda_compiler(cache), target.arch)
-    return build_library(source, builder, cache)
+    return cuda_toolchain(target.arch).build(source)
 
 
 def compiled_uses(
