@@ -86,9 +86,9 @@ class Product:
         from noeira.codegen.language import C
         from noeira.codegen.source import Source
         from noeira.runtime.build.cache import open_cache
-        from noeira.runtime.build.library import build_library, load
-        from noeira.runtime.c.builder import CBuilder
+        from noeira.runtime.build.library import load
         from noeira.runtime.c.compiler import require_compiler
+        from noeira.runtime.toolchain import CToolchain
 
         ctype, dnnl = CTYPES[dtype], symbol.startswith("dnnl")
         first = "char, char" if dnnl else "int, int, int"
@@ -101,9 +101,8 @@ class Product:
             else "101, ta ? 112 : 111, tb ? 112 : 111",
         )
         cache = open_cache()
-        builder = CBuilder(require_compiler(cache))
-        built = build_library(Source(C, "blas", text, ""), builder, cache)
-        self.loop: Any = load(built).noeira_products
+        toolchain = CToolchain(require_compiler(cache), cache)
+        self.loop: Any = load(toolchain.build(Source(C, "blas", text, ""))).noeira_products
         size = ctypes.c_int if integer == "int" else ctypes.c_long
         self.loop.argtypes = [
             ctypes.c_void_p,

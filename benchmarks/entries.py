@@ -38,7 +38,7 @@ from noeira.ir.plan import INPUT, STATE
 from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule
 from noeira.planning.memory import make_plan
-from noeira.runtime.build.library import build_library, load
+from noeira.runtime.build.library import load
 from noeira.runtime.entry_point import CompiledEntry, thread_count
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import CToolchain, c_toolchain
@@ -153,7 +153,7 @@ class Copy:
         names = frozenset({"load_f32", "store_f32", "stream_f32", "stream_end_f32", "F32_LANES"})
         threads = template("threads.c.j2").render()
         text = COPY.format(prelude=prelude(isa, names), threads=threads)
-        library = build_library(Source(C, "copy", text, ""), toolchain.builder, toolchain.cache)
+        library = toolchain.build(Source(C, "copy", text, ""))
         self.function = load(library).noeira_copy
         self.function.argtypes = [
             ctypes.c_void_p,

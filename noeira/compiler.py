@@ -150,7 +150,7 @@ def build(
         source = render_plans(name, plans, toolchain.target, earlier.plans)
         dumper.source(source)
         # Source -> Library
-        found = toolchain.build(source, request, earlier.library), plans
+        found = toolchain.build(source, request, earlier.key), plans
     # Library -> entry points
     return toolchain.unit(entries, request, *found)
 

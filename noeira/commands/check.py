@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noeira.codegen.arch import arch
@@ -90,9 +90,7 @@ def report_of(args: argparse.Namespace) -> CheckReport:
     watcher = Watcher()
     device = EmulatedDevice(args.order, args.seed, check=True, report=watcher.report)
     what = subject(args, FILES)
-    toolchain = cuda_cpu_toolchain(device)
-    if "arch" in args:
-        toolchain = replace(toolchain, arch=arch(args.arch))
+    toolchain = cuda_cpu_toolchain(device, arch(args.arch) if "arch" in args else None)
     entry = args.entry if "entry" in args else ""
     if what.ending:
         unit = file_unit(what, toolchain)

@@ -159,9 +159,9 @@ def compilers() -> Iterator[Finding]:
     """The C compiler, and whether what it builds can be loaded and called."""
     from noeira.codegen.language import C
     from noeira.codegen.source import Source
-    from noeira.runtime.build.library import build_library, load
-    from noeira.runtime.c.builder import CBuilder
+    from noeira.runtime.build.library import load
     from noeira.runtime.c.compiler import SEARCH, find_compiler
+    from noeira.runtime.toolchain import CToolchain
 
     try:
         compiler = find_compiler()
@@ -180,7 +180,7 @@ def compilers() -> Iterator[Finding]:
     with tempfile.TemporaryDirectory(prefix="noeira-", ignore_cleanup_errors=True) as folder:
         try:
             source = Source(C, "doctor", CHECK_TEXT, "")
-            answer = load(build_library(source, CBuilder(compiler), Cache(folder))).noeira_doctor(7)
+            answer = load(CToolchain(compiler, Cache(folder)).build(source)).noeira_doctor(7)
         except NoeiraError as error:
             yield Finding("broken", "a program", str(error))
             return

@@ -127,13 +127,14 @@ def built(stages: Stages) -> Library | str:
             return "there is no compiler here for this source"
         return toolchain.build(stages.source)
     from noeira.codegen.cuda import CudaTarget
-    from noeira.runtime.cuda.builder import built_for_gpu, has_machine_code
+    from noeira.runtime.cuda.builder import has_machine_code
     from noeira.runtime.cuda.compiler import find_cuda_compiler
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
 
     assert isinstance(stages.target, CudaTarget)
     if find_cuda_compiler() is None:
         return "there is no CUDA compiler here; pip install nvidia-cuda-nvrtc gets one"
-    library = built_for_gpu(stages.source, stages.target.arch)
+    library = cuda_toolchain(stages.target.arch).build(stages.source)
     if not has_machine_code(library):
         return f"the CUDA compiler here makes no machine code for {stages.target.arch.name}"
     return library

@@ -90,11 +90,11 @@ def resources(stages: Stages, name: str | None) -> str:
     """What the kernels, or one of them, take of the GPU. Raises CompilerError."""
     from noeira.codegen.cuda import CudaTarget
     from noeira.report.resources import resource_lines, uses_of
-    from noeira.runtime.cuda.builder import built_for_gpu
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
 
     kernels = stages.kernels if name is None else [by_name(stages.kernels, name)]
     assert isinstance(stages.target, CudaTarget)
-    library = built_for_gpu(stages.source, stages.target.arch)
+    library = cuda_toolchain(stages.target.arch).build(stages.source)
     lines = resource_lines(uses_of(kernels, library, stages.target.arch))
     return "\n".join([heading(stages, len(kernels)), "", *lines])
 

@@ -171,8 +171,6 @@ def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
 
 def from_source(path: str, entry: str, target: str) -> EntryPoint:
     """A unit of C or CUDA as it stands."""
-    from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.build.library import build_library
     from noeira.runtime.c.compiler import require_compiler
 
     source = unit_source(path)
@@ -183,13 +181,11 @@ def from_source(path: str, entry: str, target: str) -> EntryPoint:
         # There is no compiler: this says how to get one.
         require_compiler()
         raise NoeiraError(f"{path} needs a C compiler")
-    builder = toolchain.builder
     made = render_plans(source.name, plans, plan_target(plan, path, toolchain.target))
     if renumbered(source.text) != renumbered(made.text):
         print(f"running {path} as it stands (edited)")
-        builder = builder.lenient()
-    library = build_library(source, builder, open_cache())
-    return toolchain.entry(plan, library, plans.index(plan))
+        toolchain = toolchain.lenient()
+    return toolchain.entry(plan, toolchain.build(source), plans.index(plan))
 
 
 def from_library(path: str, entry: str) -> EntryPoint:

@@ -83,14 +83,15 @@ def compiled_uses(
     is no GPU; without a compiler nothing, and how to get one. Raises CompilerError.
     """
     from noeira.codegen.cuda import CudaTarget
-    from noeira.runtime.cuda.builder import built_for_gpu
     from noeira.runtime.cuda.compiler import find_cuda_compiler
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
 
     if not isinstance(target, CudaTarget):
         return {}, ""
     if find_cuda_compiler() is None:
         return {}, NO_COMPILER
-    return uses_of(kernels, built_for_gpu(source(), target.arch), target.arch), ""
+    library = cuda_toolchain(target.arch).build(source())
+    return uses_of(kernels, library, target.arch), ""
 
 
 def uses_of(

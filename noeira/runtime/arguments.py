@@ -92,13 +92,17 @@ def tupled(given: Any) -> tuple[Any, ...]:
 
 
 def inputs_and_targets(declared: Sequence[Input], x: Any, y: Any) -> tuple[Any, ...]:
-    """What an entry that takes `declared` is given, in order: inputs, then targets. Raises ShapeError
-    if there are more or fewer inputs than the network takes, or targets than its loss takes.
+    """What an entry that takes `declared` is given, in order: inputs, then targets. Raises
+    ShapeError if there are more or fewer inputs than the network takes, or targets than its loss
+    takes.
     """
-    # The usual case first: this is a part of every call's time.
-    one_each = len(declared) == 2 and declared[1].value.name == TARGET
-    if one_each and not isinstance(x, tuple) and not isinstance(y, tuple):
-        return x, y
+    # The usual cases first: this is a part of every call's time.
+    if not isinstance(x, tuple):
+        if len(declared) == 1 and isinstance(y, tuple) and not y:
+            return (x,)
+        one_each = len(declared) == 2 and declared[1].value.name == TARGET
+        if one_each and not isinstance(y, tuple):
+            return x, y
     targets = [d for d in declared if is_target(d.value.name)]
     inputs = [d for d in declared if d not in targets]
     pairs = (("network takes", "input", inputs, x), ("loss takes", "target", targets, y))

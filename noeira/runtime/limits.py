@@ -244,10 +244,10 @@ def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     from noeira.codegen.language import C
     from noeira.codegen.prelude import identifiers, prelude
     from noeira.codegen.source import Source
-    from noeira.runtime.build.library import build_library, load
-    from noeira.runtime.c.builder import CBuilder
+    from noeira.runtime.build.library import load
+    from noeira.runtime.toolchain import CToolchain
 
     given = {"isa": isa, "chains": CHAINS[isa.registers], "actions": ACTIONS}
     body = template("limits.c.j2").render(prelude="", **given)
     text = template("limits.c.j2").render(prelude=prelude(isa, identifiers(body)), **given)
-    return load(build_library(Source(C, "limits", text, ""), CBuilder(compiler), cache))
+    return load(CToolchain(compiler, cache).build(Source(C, "limits", text, "")))

@@ -11,7 +11,7 @@ from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
-from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets
+from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets, label
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
@@ -189,14 +189,17 @@ class Program:
         there is no such entry or it runs over loaded data, ShapeError or DtypeError.
         """
         entry, reads = self.entry(name), self.declared[name].reads
+        if reads not in ("rows", "batch"):
+            raise NoeiraError(f"{name} takes no arrays: load(x, y) gives the data it runs over")
+        if len(given) != len(entry.inputs):
+            names = ", ".join(map(label, entry.inputs.values()))
+            raise ShapeError(f"{name} takes ({names}), got {len(given)} arrays")
         with self.store.lock:
-            if reads == "batch":
-                self.call(entry, given)
-                results = [array.copy() for array in entry.outputs()]
-            elif reads == "rows":
+            if reads == "rows":
                 results = self.call_in_chunks(entry, given)
             else:
-                raise NoeiraError(f"{name} takes no arrays: load(x, y) gives the data it runs over")
+                self.call(entry, given)
+                results = [array.copy() for array in entry.outputs()]
         return {v.name: made for v, made in zip(entry.graph.outputs, results, strict=True)}
 
     def step(self, x: Any, y: Any) -> float:

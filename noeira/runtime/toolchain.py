@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import Entry
@@ -61,7 +61,8 @@ class Toolchain(ABC):
         pairs = enumerate(zip(declared, plans, strict=True))
         entries = {one.name: self.entry(plan, library, index) for index, (one, plan) in pairs}
         folder = str(library.entry_folder)
-        return Unit(tuple(declared), entries, library.text, folder, library, tuple(plans), request)
+        kept = library.text, folder, library.entry.key, tuple(plans), request
+        return Unit(tuple(declared), entries, *kept)
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
         """The key of what decides a unit: graphs with the passes to run on them, target, table of
@@ -86,17 +87,22 @@ class Toolchain(ABC):
         library = None if key is None else open_library(key, self.builder, self.cache)
         return None if library is None else (library, library.parsed_plans())
 
-    def build(self, source: Source, request: str = "", earlier: Library | None = None) -> Library:
+    def build(self, source: Source, request: str = "", earlier: str = "") -> Library:
         """The library of a source, built or from the cache; remembered for the request. Kernels
-        that an earlier library has are not compiled again.
+        that an earlier library has, named by the key of its entry in the cache, are not compiled
+        again.
         """
         from noeira.runtime.build.library import build_library
 
-        known = earlier.entry if earlier else None
+        known = self.cache.get(earlier) if earlier else None
         library = build_library(source, self.builder, self.cache, known)
         if request:
             self.cache.remember(request, library.key)
         return library
+
+    @abstractmethod
+    def lenient(self) -> Self:
+        """The same, with warnings no errors: for sources that a person edited."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,9 @@ class CToolchain(Toolchain):
         from noeira.runtime.build.library import load
 
         return CompiledEntry(plan, load(library))
+
+    def lenient(self) -> CToolchain:
+        return replace(self, compiler=self.compiler.lenient())
 
 
 def c_toolchain(choices: Choices = NO_CHOICES) -> CToolchain | None:

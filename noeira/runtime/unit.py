@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
 from noeira.runtime.entry_point import EntryPoint
-
-if TYPE_CHECKING:
-    from noeira.runtime.build.library import Library
 
 
 @dataclass(frozen=True)
 class Unit:
     """What was built: entry points by name, their source and its folder ("" for the reference).
 
-    declared: what each of them is. library, plans: what a later unit of the program takes kernels
-    from; request: the key of what decided this one.
+    declared: what each of them is. key, plans: of the library in the cache, what a later unit of
+    the program takes kernels from; request: the key of what decided this one.
     """
 
     declared: tuple[Entry, ...]
     entries: dict[str, EntryPoint]
     source: str = ""
     folder: str = ""
-    library: Library | None = None
+    key: str = ""
     plans: tuple[Plan, ...] = ()
     request: str = ""
 

@@ -24,7 +24,7 @@ from noeira.ir.graph import ComputeGraph, Node
 from noeira.ir.plan import Choice, Plan
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
-from noeira.runtime.build.library import build_library, load
+from noeira.runtime.build.library import load
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import CToolchain
@@ -184,7 +184,7 @@ def build_trials(
         *(kernels_source(plan.name, unit, target) for unit in units),
     ]
     with ThreadPoolExecutor(processors) as pool:
-        build = pool.map(lambda s: build_library(s, toolchain.builder, toolchain.cache), sources)
+        build = pool.map(toolchain.build, sources)
         libraries = [load(library) for library in build]
     known = dict[int, Any]()
     for unit, library in zip(units, libraries[1:], strict=True):

@@ -199,5 +199,5 @@ def test_what_a_device_loads(device: str, kind: str, loaded: str) -> None:
     library: Any = SimpleNamespace(path=Path("unit.cubin"), entry=entry)
     used: Any = SimpleNamespace(arch=device)
     builder: Any = None
-    toolchain = CudaToolchain("cuda", used, arch(kind), builder, open_cache())
+    toolchain = CudaToolchain("cuda", arch(kind), builder, open_cache(), lambda: used)
     assert toolchain.path(library) == Path(loaded)

@@ -27,8 +27,9 @@ from noeira.report.resources import (
     uses_of,
 )
 from noeira.runtime.cuda import compiler as cuda_compiler
-from noeira.runtime.cuda.builder import built_for_gpu, unit_resources
+from noeira.runtime.cuda.builder import unit_resources
 from noeira.runtime.cuda.resources import Resources
+from noeira.runtime.cuda.toolchain import cuda_toolchain
 from noeira.stages import stages_of
 
 pytest_plugins = ("command_line",)
@@ -297,7 +298,7 @@ ALL_ARCHS = [
 def test_kernels_of_the_mlp_on_every_gpu(arch: str):
     stages = stages_of(MLP, batch=100, target="cuda", arch=arch)
     assert isinstance(stages.target, CudaTarget)
-    library = built_for_gpu(stages.source, stages.target.arch)
+    library = cuda_toolchain(stages.target.arch).build(stages.source)
     uses = uses_of(stages.kernels, library, stages.target.arch)
     found = [use for stages in uses.values() for use in stages]
     assert not any(use.resources.spills or use.resources.stack for use in found)

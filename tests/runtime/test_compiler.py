@@ -20,6 +20,7 @@ from noeira.ir.plan import parse_plans
 from noeira.ir.text import parse_dump
 from noeira.job import Job
 from noeira.nn import SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential, Xavier
+from noeira.runtime.build.library import Library
 from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
@@ -239,6 +240,13 @@ def test_a_read_only_cache_is_no_obstacle(own_cache: Path) -> None:
     process = start(NOEIRA_CACHE=str(blocked))
     loss, _ = finish(process)
     assert loss == finish(start())[0]
+
+
+@needs_compiler
+def test_a_program_keeps_no_files_of_the_cache() -> None:
+    program = noeira.compile(Net, **OPTIONS)
+    kept = [value for unit in program.units for value in vars(unit).values()]
+    assert program.units[0].key and not any(isinstance(value, Library) for value in kept)
 
 
 def test_jobs_name_their_entries() -> None:

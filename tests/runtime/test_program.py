@@ -248,6 +248,8 @@ def test_any_entry_is_run_by_its_name() -> None:
     np.testing.assert_array_equal(z, program.forward(x[:7]))
     with pytest.raises(noeira.NoeiraError, match="has no serve: it has forward, gradients, step"):
         program.run("serve", x)
+    with pytest.raises(noeira.ShapeError, match=r"step takes \(x, y\), got 1 arrays"):
+        program.run("step", x)
     program.load(x, y)
     with pytest.raises(noeira.NoeiraError, match="steps takes no arrays: load"):
         program.run("steps", x, y)

@@ -91,12 +91,10 @@ def source_unit(path: str, toolchain: CudaToolchain) -> CheckedUnit:
     """A unit of CUDA as it stands. Raises CompilerError, with the lines of the file, if it does not
     compile.
     """
-    from noeira.runtime.build.library import build_library
-
     source = unit_source(path)
     toolchain = for_plan(source.parsed[0], path, toolchain)
     try:
-        library = build_library(source, toolchain.builder.lenient(), toolchain.cache)
+        library = toolchain.lenient().build(source)
     except CompilerError as error:
         raise CompilerError(refusal(path, str(error))) from None
     return CheckedUnit(source.parsed, library, Path(path), toolchain)

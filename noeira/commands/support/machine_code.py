@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from noeira.errors import CompilerError
 from noeira.runtime.build.library import Library
-from noeira.runtime.cuda.builder import built_for_gpu, has_machine_code
+from noeira.runtime.cuda.builder import has_machine_code
+from noeira.runtime.cuda.toolchain import cuda_toolchain
 from noeira.stages import Stages
 
 # A kernel from its name to the bracket that closes it, the only one at the start of a line.
@@ -59,4 +60,4 @@ def built(stages: Stages) -> Library:
     from noeira.codegen.cuda import CudaTarget
 
     assert isinstance(stages.target, CudaTarget)
-    return built_for_gpu(stages.source, stages.target.arch)
+    return cuda_toolchain(stages.target.arch).build(stages.source)

@@ -91,18 +91,6 @@ def unit_resources(entry: Entry) -> tuple[Resources, ...]:
     return read_resources(entry.read(RESOURCES).decode())
 
 
-def built_for_gpu(source: Source, arch: Arch) -> Library:
-    """A unit compiled for a kind of GPU, which need not be here, or taken from the cache. Raises
-    CompilerError, without a compiler too.
-    """
-    from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.build.library import build_library
-    from noeira.runtime.cuda.compiler import require_cuda_compiler
-
-    cache = open_cache()
-    return build_library(source, CudaBuilder(require_cuda_compiler(cache), arch), cache)
-
-
 def has_machine_code(library: Library) -> bool:
     """Whether a unit is code for its GPU; for one that the compiler does not know it is PTX, which
     a driver compiles.

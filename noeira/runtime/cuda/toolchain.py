@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,16 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CudaToolchain(Toolchain):
-    """The target's name, the device that programs run on, the kind of GPU that they are written
-    for, what builds their units, and the cache.
+    """The target's name, the kind of GPU that programs are written for, what builds their units,
+    the cache, and what opens the device that they run on: nothing but running them needs that.
     """
 
     name: str
-    device: Device
     arch: Arch
     unit_builder: UnitBuilder
     cache: Cache
+    open_device: Callable[[], Device]
     choices: Choices = NO_CHOICES
+
+    @cached_property
+    def device(self) -> Device:
+        """What programs run on. Raises DeviceError if something is missing."""
+        return self.open_device()
 
     @cached_property
     def target(self) -> CudaTarget:
@@ -55,6 +61,9 @@ class CudaToolchain(Toolchain):
             module = self.device.load(self.path(library), self.arch.name)
         return LaunchedEntry(plan, self.device, module, library.symbols[index])
 
+    def lenient(self) -> CudaToolchain:
+        return replace(self, unit_builder=self.unit_builder.lenient())
+
     def path(self, library: Library) -> Path:
         """What the device loads: machine code, or for one that is newer than the newest kind that
         is known here PTX, of which its driver makes machine code.
@@ -64,30 +73,33 @@ class CudaToolchain(Toolchain):
         return library.path if known else library.entry.path(PTX)
 
 
-def cuda_toolchain() -> CudaToolchain:
-    """For the first GPU of this machine. Raises DeviceError without pycuda, a driver or a GPU, and
-    CompilerError without a CUDA compiler.
+def cuda_toolchain(kind: Arch | None = None) -> CudaToolchain:
+    """For the first GPU of this machine; or for a kind of GPU, which need not be here.
+
+    Raises CompilerError without a CUDA compiler, and DeviceError without pycuda, a driver or a GPU:
+    where the kind is given, when the device is asked for.
     """
     from noeira.runtime.build.cache import open_cache
     from noeira.runtime.cuda.compiler import require_cuda_compiler
     from noeira.runtime.cuda.device import open_cuda
 
-    cache, device = open_cache(), open_cuda()
-    kind = arch_of(capability_of(device.arch))
-    builder = CudaBuilder(require_cuda_compiler(cache), kind)
-    return CudaToolchain("cuda", device, kind, builder, cache)
+    cache = open_cache()
+    found = kind or arch_of(capability_of(open_cuda().arch))
+    builder = CudaBuilder(require_cuda_compiler(cache), found)
+    return CudaToolchain("cuda", found, builder, cache, open_cuda)
 
 
-def cuda_cpu_toolchain(device: EmulatedDevice | None = None) -> CudaToolchain:
-    """For the CPU in place of a GPU; in check mode if the device is. Raises CompilerError without a
-    C++ compiler.
+def cuda_cpu_toolchain(
+    device: EmulatedDevice | None = None, kind: Arch | None = None
+) -> CudaToolchain:
+    """For the CPU in place of a kind of GPU, by default the usual one; in check mode if the device
+    is. Raises CompilerError without a C++ compiler.
     """
     from noeira.runtime.build.cache import open_cache
     from noeira.runtime.cuda_cpu.builder import EmulatedBuilder
     from noeira.runtime.cuda_cpu.compiler import require_cxx_compiler
     from noeira.runtime.cuda_cpu.device import emulated_device
 
-    cache, device = open_cache(), device or emulated_device()
-    check = device.checked is not None
-    builder = EmulatedBuilder(require_cxx_compiler(cache), cache, check)
-    return CudaToolchain("cuda-cpu", device, arch(DEFAULT_ARCH), builder, cache)
+    cache, used = open_cache(), device or emulated_device()
+    builder = EmulatedBuilder(require_cxx_compiler(cache), cache, used.checked is not None)
+    return CudaToolchain("cuda-cpu", kind or arch(DEFAULT_ARCH), builder, cache, lambda: used)
