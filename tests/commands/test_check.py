@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import staged
 from needs import needs_cxx
 
 from noeira.errors import KernelFault
@@ -155,13 +156,13 @@ def test_one_kernel_alone(call: Callable[..., str], folder: Path, unit: str):
 def test_files_of_every_stage(call: Callable[..., str], folder: Path):
     (folder / "elements.py").write_text(ELEMENTS)
     call("dump", "elements.py:Elements", *OPTIONS, "--target", "cuda", "--all", "cuda")
-    for name in ("00_trace.nir", "03_schedule.nir", "04_plan.plan", "Elements.cu"):
-        assert "2 kernels, 2 launches: clean" in call("check", f"cuda/{name}")
-    assert "for cuda sm_90: forward" in call("check", "cuda/00_trace.nir", "--arch", "sm_90")
+    for name in ("trace", "schedule", "plan", "Elements.cu"):
+        assert "2 kernels, 2 launches: clean" in call("check", staged(name, "cuda"))
+    assert "for cuda sm_90: forward" in call("check", staged("trace", "cuda"), "--arch", "sm_90")
     network = call("check", "elements.py:Elements", *OPTIONS, "--arch", "sm_90")
     assert "for cuda sm_90: forward" in network
     call("dump", "elements.py:Elements", *OPTIONS, "--all", "c")
-    message = call("check", "c/04_plan.plan", code=1)
+    message = call("check", staged("plan", "c"), code=1)
     assert "check is for CUDA: check the .nir that it was made from" in message
 
 

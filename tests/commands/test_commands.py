@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import staged
 from needs import needs_compiler
 
 from noeira.__main__ import main
@@ -86,9 +87,7 @@ def test_kernels(call: Callable[..., str], golden: Callable[..., None]):
     golden(call("kernels", "net.py:Joined", *TINY))
     golden(call("kernels", "net.py:Joined", *TINY, "finite"), "one")
     assert call("kernels", "net.py:Joined", "finite", *TINY).startswith("// @joined.step")
-    assert "is a part of 2 names: k11_count, k12_count" in call(
-        "kernels", "net.py:Joined", *TINY, "count", code=2
-    )
+    assert "is a part of 2 names: k" in call("kernels", "net.py:Joined", *TINY, "count", code=2)
     assert "there is no kernel gelu; there are k00_linear_relu," in call(
         "kernels", "net.py:Joined", *TINY, "gelu", code=2
     )
@@ -99,15 +98,15 @@ def test_assembly(call: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
     assert "--asm shows one kernel" in call("kernels", "net.py:Joined", "--asm", code=2)
     monkeypatch.setattr(assembly.shutil, "which", lambda name: None)
     text = call("kernels", "net.py:Joined", "adam", "--asm")
-    assert text.startswith("# as the compiler lists it") and "k10_adam" in text
+    assert text.startswith("# as the compiler lists it") and "_adam" in text
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump")
 @needs_compiler
 def test_disassembly(call: Callable[..., str]):
     text = call("kernels", "net.py:Joined", "adam", "--asm")
-    assert text.startswith("k10_adam") and "sqrt" in text
-    assert "k09_finite:" not in text
+    assert re.match(r"k\d+_adam", text) and "sqrt" in text
+    assert "_finite:" not in text
 
 
 @pytest.mark.parametrize("stage", ["trace", "update", "schedule", "plan"])
@@ -125,7 +124,7 @@ def test_dump_after_a_pass(call: Callable[..., str]):
     assert dump.done == ("trace", "vjp")
     assert dump.todo[0].startswith("update{")
     message = call("dump", "net.py:Joined", *TINY, "--stage", "cast", code=2)
-    assert "there are trace, vjp, update, dce, fuse, schedule, plan, source" in message
+    assert "there are trace, vjp, update, guard, dce, fuse, schedule, plan, source" in message
     assert call("dump", "net.py:Joined", *TINY, "--stage", "schedule") == call(
         "dump", "net.py:Joined", *TINY
     )
@@ -151,38 +150,38 @@ def test_a_network_without_loss(call: Callable[..., str]):
 def test_all_stages_are_numbered_files(dumped: Path):
     names = sorted(path.name for path in dumped.iterdir())
     library = ["Joined.so"] if find_compiler() else []
-    passes = ["trace", "vjp", "update", "dce", "fuse", "schedule"]
+    passes = ["trace", "vjp", "update", "guard", "dce", "fuse", "schedule"]
     graphs = [f"{i:02}_{name}.nir" for i, name in enumerate(passes)]
-    assert names == [*graphs, "06_plan.plan", "Joined.c", *library]
+    assert names == [*graphs, f"{len(graphs):02}_plan.plan", "Joined.c", *library]
 
 
 def test_diff(call: Callable[..., str], dumped: Path, golden: Callable[..., None]):
-    assert call("diff", "stages/00_trace.nir", "stages/00_trace.nir") == "the graphs are the same\n"
-    text = call("diff", "stages/03_dce.nir", "stages/04_fuse.nir", code=1)
+    assert call("diff", staged("trace"), staged("trace")) == "the graphs are the same\n"
+    text = call("diff", staged("dce"), staged("fuse"), code=1)
     golden(text)
     renamed = (dumped / "00_trace.nir").read_text().replace("%x", "%pixels")
     (dumped / "renamed.nir").write_text(renamed)
     assert "1 node changed: %0.linear" in call(
-        "diff", "stages/00_trace.nir", "stages/renamed.nir", code=1
+        "diff", staged("trace"), "stages/renamed.nir", code=1
     )
-    same = call("diff", "--names", "stages/00_trace.nir", "stages/renamed.nir")
+    same = call("diff", "--names", staged("trace"), "stages/renamed.nir")
     assert same == "the graphs are the same\n"
-    message = call("diff", "net.py", "stages/00_trace.nir", code=2)
+    message = call("diff", "net.py", staged("trace"), code=2)
     assert "net.py: diff takes graphs and plans, .nir and .plan, as noeira dump writes" in message
 
 
 def test_diff_of_plans(call: Callable[..., str], dumped: Path):
-    plan = (dumped / "06_plan.plan").read_text()
-    assert call("diff", *["stages/06_plan.plan"] * 2) == "the plans are the same\n"
+    plan = Path(staged("plan")).read_text()
+    assert call("diff", *[staged("plan")] * 2) == "the plans are the same\n"
     target = plan.split("plan @joined.step for ")[1].split(" {")[0]
-    other = re.sub(r"(  place %lse: arena \+ )\d+", r"\g<1>640", plan)
+    other = re.sub(r"(  place %0.relu: arena \+ )\d+", r"\g<1>64", plan)
     other = other.replace("call %0.relu: gemm{", "call %0.relu: gem{").replace(target, "c plain")
     (dumped / "other.plan").write_text(other)
-    text = call("diff", "stages/06_plan.plan", "stages/other.plan", code=1)
-    facts = f"target: {target} to c plain", "1 call changed: %0.relu", "1 place changed: %lse"
+    text = call("diff", staged("plan"), "stages/other.plan", code=1)
+    facts = f"target: {target} to c plain", "1 call changed: %0.relu", "1 place changed: %0.relu"
     assert text.splitlines()[:4] == ["no node differs", *facts]
     assert "-  call %0.relu: gemm{" in text and "+  call %0.relu: gem{" in text
-    same = call("diff", "stages/06_plan.plan", "stages/05_schedule.nir", code=1)
+    same = call("diff", staged("plan"), staged("schedule"), code=1)
     assert same.startswith("no node differs\n"), "of a plan and a graph, the graphs"
 
 
@@ -243,7 +242,7 @@ def test_diff_of_plans(call: Callable[..., str], dumped: Path):
         (
             "explain net.py:Plain --loss Huber",
             2,
-            "there is no loss Huber; there are MSE, CrossEntropy, S",
+            "there is no loss Huber; there are MSE, CrossEntropy",
         ),
         (
             "explain net.py:Plain --optimizer lamb",

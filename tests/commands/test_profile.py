@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import staged
 from needs import needs_compiler
 
 from noeira.codegen.render_c import render_c
@@ -278,10 +279,10 @@ def test_the_table(call: Callable[..., str]):
 
 @needs_compiler
 def test_dumped_stages(call: Callable[..., str], dumped: Path):
-    for name in ("00_trace.nir", "06_plan.plan"):
-        assert "@joined.step for" in call("profile", f"stages/{name}", "--seconds", "0.02")
-    message = call("profile", "stages/06_plan.plan", "--choices", "x", code=2)
-    assert "--choices was decided when stages/06_plan.plan was made; it goes with .nir" in message
+    for name in ("trace", "plan"):
+        assert "@joined.step for" in call("profile", staged(name), "--seconds", "0.02")
+    message = call("profile", staged("plan"), "--choices", "x", code=2)
+    assert f"--choices was decided when {staged('plan')} was made; it goes with .nir" in message
 
 
 @needs_compiler

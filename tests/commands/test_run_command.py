@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import staged
 from needs import needs_compiler, needs_cxx
 
 from noeira.runtime.c.compiler import find_compiler
@@ -23,7 +24,7 @@ def test_run_on_the_reference(call: Callable[..., str], dumped: Path):
     assert re.fullmatch(r"loss = 1\.548714 \(0x3fc63c4[3-7]\)\n", direct)
     for path in sorted(dumped.glob("*.nir")):
         assert call("run", str(path), "--target", "reference") == direct
-    assert call("run", "stages/06_plan.plan", "--target", "reference") == direct
+    assert call("run", staged("plan"), "--target", "reference") == direct
     assert call("run", "net.py:Joined", "--seed", "1", "--target", "reference") != direct
     message = call("run", "stages/Joined.c", "--target", "reference", code=2)
     assert "stages/Joined.c goes with --target cpu" in message
@@ -34,7 +35,7 @@ def test_run_from_every_stage_gives_the_same_bits(call: Callable[..., str], dump
     direct = call("run", "net.py:Joined", "--batch", "5", "--seed", "3", "--save", "direct.npz")
     expected = dict(np.load("direct.npz"))
     paths = [p for p in sorted(dumped.iterdir()) if p.suffix in (".nir", ".plan", ".c", ".so")]
-    assert len(paths) == 9
+    assert len(paths) == 10
     for path in paths:
         assert call("run", str(path), "--seed", "3", "--save", "out.npz") == direct
         found = dict(np.load("out.npz"))
@@ -82,7 +83,7 @@ def test_run_with_given_values(call: Callable[..., str], dumped: Path):
     inputs = {"x": rng.normal(size=(5, 4)).astype(np.float32), "target": np.array([0, 1, 1, 0, 1])}
     np.savez("w.npz", **weights)  # type: ignore[arg-type]
     np.savez("i.npz", **inputs)  # type: ignore[arg-type]
-    words = ("run", "stages/00_trace.nir", "--target", "reference")
+    words = ("run", staged("trace"), "--target", "reference")
     text = call(*words, "--weights", "w.npz", "--inputs", "i.npz")
     hidden = np.maximum(inputs["x"] @ weights["0.weight"] + weights["0.bias"], 0)
     z = hidden @ weights["1.weight"] + weights["1.bias"]
@@ -114,7 +115,7 @@ def test_what_was_saved_can_be_given(call: Callable[..., str], dumped: Path):
     found = dict(np.load("new/folder/o.npz"))
     again = call(*words, "--weights", "new/folder/o.npz", "--save", "again.npz")
     assert again != call(*words, "--seed", "4")
-    assert float(np.load("again.npz")["step"]) == float(found["step"]) + 1
+    assert int(np.load("again.npz")["adam.step"]) == int(found["adam.step"]) + 1
     forward = ("run", "net.py:Joined", "--batch", "5", "--loss", "none", "--target", "reference")
     call(*forward, "--weights", "new/folder/o.npz", "--save", "forward.npz")
     assert set(np.load("forward.npz")) == {"1.linear"}
@@ -129,17 +130,17 @@ def test_what_was_saved_can_be_given(call: Callable[..., str], dumped: Path):
             "Joined.c --batch 5",
             "--batch was decided when stages/Joined.c was made; it goes with",
         ),
-        ("00_trace.nir --loss MSE", "--loss was decided when stages/00_trace.nir was made; it g"),
-        ("00_trace.nir --entry step", "it goes with .c, .so, .cu, .cubin, a network"),
-        ("06_plan.plan --isa avx2", "--isa was decided when stages/06_plan.plan was made; it goes"),
-        ("06_plan.plan --choices x", "was made; it goes with .nir, a network"),
+        ("trace --loss MSE", "--loss was decided when stages/00_trace.nir was made; it g"),
+        ("trace --entry step", "it goes with .c, .so, .cu, .cubin, a network"),
+        ("plan --isa avx2", "_plan.plan was made; it goes with .nir, a network"),
+        ("plan --choices x", "was made; it goes with .nir, a network"),
         ("Joined.c --entry forward", "there is no entry forward; there are step"),
         ("Joined.c --target cuda", "stages/Joined.c goes with --target cpu; others run graphs"),
     ],
 )
 def test_options_that_have_no_effect(words: str, expected: str, call: Call, dumped: Path):
     name, *options = words.split()
-    assert expected in call("run", f"stages/{name}", *options, code=2)
+    assert expected in call("run", staged(name), *options, code=2)
 
 
 @needs_compiler
@@ -147,7 +148,7 @@ def test_a_network_runs_for_a_vector_unit_that_this_machine_has(call: Call, dump
     compiler = find_compiler()
     assert compiler is not None
     other = "avx512" if compiler.isa.name == "neon" else "neon"
-    for model in ("net.py:Joined", "stages/00_trace.nir"):
+    for model in ("net.py:Joined", staged("trace")):
         message = call("run", model, "--isa", other, code=2)
         assert f"this machine ({compiler.isa.name}) cannot run {other}" in message
         assert "loss = 1." in call("run", model, "--isa", "plain")
@@ -156,8 +157,8 @@ def test_a_network_runs_for_a_vector_unit_that_this_machine_has(call: Call, dump
 @needs_cxx
 def test_a_network_runs_for_a_kind_of_gpu(call: Call, dumped: Path):
     words = ("--target", "cuda-cpu", "--arch", "sm_90")
-    assert "loss = 1.5" in call("run", "stages/00_trace.nir", *words)
-    message = call("run", "stages/00_trace.nir", "--target", "cuda", "--arch", "sm_90", code=2)
+    assert "loss = 1.5" in call("run", staged("trace"), *words)
+    message = call("run", staged("trace"), "--target", "cuda", "--arch", "sm_90", code=2)
     assert "--arch goes with --target cuda-cpu" in message
 
 
@@ -178,18 +179,18 @@ def damage(text: str, old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("name", "old", "new", "expected"),
     [
-        ("00_trace.nir", "// noeira-ir 1", "// noeira-ir 9", "line 1: expected "),
-        ("00_trace.nir", "to do: vjp", "to do: vjq", "line 2: there is no pass 'vjq'"),
-        ("00_trace.nir", "return %loss", "return %1.linear", "line 2: vjp: the graph does not ret"),
-        ("00_trace.nir", "update{", 'update{op = "sdg", ', "line 2: there is no op called 'sdg'"),
-        ("00_trace.nir", '"beta1"', '"beta11"', "line 2: adam has no attribute 'beta11'"),
-        ("00_trace.nir", "to do: vjp", "to do: dce", "line 2: update: no node gives %grads"),
-        ("00_trace.nir", "input %x: f32[5, 4]", "input %x: f32[5, 4", "line 10: expected ','"),
-        ("00_trace.nir", "relu(%0.linear)", "relu(%0.lnear)", "%0.lnear is not defined above"),
-        ("00_trace.nir", "= zero()", "= zeros()", "there is no distribution 'zeros'"),
-        ("00_trace.nir", "  return %loss\n}\n", "", "the text ends too early"),
-        ("06_plan.plan", "arena 768", "arena x", "expected a whole number, got 'x'"),
-        ("06_plan.plan", "call %0.relu: ", "call %0.rel: ", "no node has %0.rel as its first"),
+        ("trace", "// noeira-ir 1", "// noeira-ir 9", "line 1: expected "),
+        ("trace", "to do: vjp", "to do: vjq", "line 2: there is no pass 'vjq'"),
+        ("trace", "return %loss", "return %1.linear", "line 2: vjp: the graph does not ret"),
+        ("trace", "update{", 'update{op = "sdg", ', "line 2: there is no op called 'sdg'"),
+        ("trace", '"beta1"', '"beta11"', "line 2: adam has no attribute 'beta11'"),
+        ("trace", "to do: vjp", "to do: dce", "line 2: update: no node gives %grads"),
+        ("trace", "input %x: f32[5, 4]", "input %x: f32[5, 4", "line 10: expected ','"),
+        ("trace", "relu(%0.linear)", "relu(%0.lnear)", "%0.lnear is not defined above"),
+        ("trace", "= zero()", "= zeros()", "there is no distribution 'zeros'"),
+        ("trace", "  return %loss\n}\n", "", "the text ends too early"),
+        ("plan", "arena 768", "arena x", "expected a whole number, got 'x'"),
+        ("plan", "call %0.relu: ", "call %0.rel: ", "no node has %0.rel as its first"),
         ("Joined.c", "const char noeira_plans[] =", "const char plans[] =", "expected the plans"),
         ("Joined.c", "noeira-plan 1", "noeira-plan 7", "line 1: expected "),
     ],
@@ -197,10 +198,10 @@ def damage(text: str, old: str, new: str) -> str:
 def test_damaged_files(
     name: str, old: str, new: str, expected: str, call: Callable[..., str], dumped: Path
 ):
-    path = dumped / name
+    path = Path(staged(name))
     path.write_text(damage(path.read_text(), old, new))
-    message = call("run", f"stages/{name}", "--seed", "0", code=1)
-    assert message.startswith(f"noeira: stages/{name}") and message.count("\n") == 1
+    message = call("run", str(path), "--seed", "0", code=1)
+    assert message.startswith(f"noeira: {path}") and message.count("\n") == 1
     assert expected in message and re.search(r"line \d+: ", message)
 
 
@@ -229,7 +230,7 @@ def test_libraries_that_noeira_did_not_build(call: Callable[..., str], dumped: P
         ("arena + 512 size 60", "arena + 720 size 60", "inside the arena of 768 bytes"),
         ("arena + 512 size 60", "arena + 512 size 6", "%0.relu has 60 bytes"),
         ("place %x: input %x", "place %x: input %y", "the graph has no input %y"),
-        ("place %lse: arena", "place %lost: arena", "the graph has no value %lost"),
+        ("place %0.relu: arena", "place %0.lost: arena", "the graph has no value %0.lost"),
         ("arena + 640 size 20", "arena + 768 size 20", "inside the arena of 768 bytes"),
         ("input %x + 0", "input %x + 4", "place %x: it ends at 84, input x at 80"),
         ("output %loss + 0 size 4 live 2 to 13", "literal 2.0", "it cannot write to a literal"),

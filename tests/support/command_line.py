@@ -51,6 +51,16 @@ def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]
     return run
 
 
+def staged(name: str, folder: str = "stages") -> str:
+    """The file of a stage among those dumped, whatever its number: `staged("plan")`; or one that is
+    named in full.
+    """
+    if "." in name:
+        return f"{folder}/{name}"
+    (path,) = Path(folder).glob(f"??_{name}.*")
+    return str(path)
+
+
 @pytest.fixture
 def dumped(call: Callable[..., str], folder: Path) -> Path:
     """A folder of all stages of net.py:Joined."""

@@ -11,6 +11,7 @@ from noeira.commands.support.files import unreadable
 from noeira.errors import NoeiraError
 from noeira.ir.graph import ComputeGraph, Input, State, Value
 from noeira.ir.initial import begin_state
+from noeira.ir.op import OPS
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
 from noeira.ir.states import ORDER, PARAMS, is_reserved
 from noeira.ir.types import TensorType
@@ -49,7 +50,8 @@ def overwrite(
     graph: ComputeGraph, arrays: dict[str, np.ndarray], given: dict[str, np.ndarray], path: str
 ) -> None:
     """Put given values into states, by the name of a parameter or of a state. What `--save` wrote
-    of another graph of the network is left: outputs, and states that only training has.
+    of another graph of the network is left: outputs, and states that only training has, such as an
+    optimizer's `adam.m`.
 
     Raises NoeiraError for a name that is none of these, or if a parameter is missing.
     """
@@ -57,7 +59,7 @@ def overwrite(
     elsewhere = {value.name for value in graph.outputs}
     for name, array in given.items():
         if name not in places:
-            if name in elsewhere or is_reserved(name):
+            if name in elsewhere or is_reserved(name) or name.partition(".")[0] in OPS:
                 continue
             raise NoeiraError(
                 f"{path} has {name}, which is no parameter; there are {', '.join(places) or 'none'}"
