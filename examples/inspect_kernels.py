@@ -51,11 +51,11 @@ def main() -> None:
         "the C of the first kernel: its inner loop",
         source.text[first : source.text.index("\n}\n", first) + 3],
     )
-    calls = source.text[source.text.rindex("// A share of a call of tiny.step") :]
+    calls = source.text[source.text.index("// The launches of tiny.step") :]
     show("the C of the step", calls[: calls.index("// The plans, as text")])
-    functions = re.findall(r"^ +k\d\d_\w+\(", calls, flags=re.MULTILINE)
-    # On so tiny a network every call is one function; a fused node is one call.
-    assert len(functions) == len(plan.calls) == len(done.graph.launching())
+    launches = re.findall(r"^ +\{launch_k\d\d_\w+", calls, flags=re.MULTILINE)
+    # On so tiny a network every call is one launch; a fused node is one call.
+    assert len(launches) == len(plan.calls) == len(done.graph.launching())
 
 
 if __name__ == "__main__":
