@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from noeira.commands.support.network import load_module
+from noeira.commands.support.network import add_imports, run_imports
 from noeira.commands.support.usage import UsageError, no_such
 from noeira.report.vocabulary import KINDS, Word, vocabulary
 
@@ -20,21 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help=f"{', '.join(KINDS)}, or a name, of which everything is said",
     )
-    parser.add_argument(
-        "--import",
-        dest="imports",
-        metavar="FILE.py",
-        action="append",
-        default=[],
-        help="a Python file to run first: one that defines ops of your own",
-    )
+    add_imports(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the list, or all that is known of a name."""
-    for file in args.imports:
-        load_module(file)
+    run_imports(args)
     words = chosen(vocabulary(), args.name)
     if args.json:
         print(json.dumps({"words": [asdict(word) for word in words]}, indent=1))

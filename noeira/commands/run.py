@@ -15,7 +15,7 @@ from noeira.codegen.sharing import renumbered
 from noeira.codegen.target import Target
 from noeira.commands.support.files import plans_in_text, read_plan, unit_source, unreadable
 from noeira.commands.support.loading import Subject, c_toolchain_for, plan_target, subject
-from noeira.commands.support.network import load_module
+from noeira.commands.support.network import add_imports, run_imports
 from noeira.commands.support.options import (
     CODE,
     add_options,
@@ -70,14 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT.npz",
         help="write outputs, parameters and states to a file, by name",
     )
-    parser.add_argument(
-        "--import",
-        dest="imports",
-        metavar="FILE.py",
-        action="append",
-        default=[],
-        help="a Python file to run first: one that defines ops of your own",
-    )
+    add_imports(parser)
     parser.add_argument(
         "--target",
         default=argparse.SUPPRESS,
@@ -90,8 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run once and print the outputs."""
-    for file in args.imports:
-        load_module(file)
+    run_imports(args)
     entry = loaded(args)
     bind_states(entry, args.seed, args.weights)
     bind_inputs(entry, args.seed, args.inputs)

@@ -135,8 +135,12 @@ def test_run_knows_them_when_told_the_file(tmp_path: Path) -> None:
     assert direct.returncode == 0, direct.stderr
     without = python(tmp_path, "-m", "noeira", "run", "out/00_trace.nir")
     assert without.returncode == 1 and "there is no op called 'cube'" in without.stderr
-    for stage in ("00_trace.nir", "05_schedule.nir", "06_plan.plan", "unit.c"):
-        run = python(tmp_path, "-m", "noeira", "run", f"out/{stage}", "--import", "own.py")
+    stages = [
+        path for path in (tmp_path / "out").iterdir() if path.suffix in (".nir", ".plan", ".c")
+    ]
+    assert len(stages) > 5
+    for stage in stages:
+        run = python(tmp_path, "-m", "noeira", "run", str(stage), "--import", "own.py")
         assert run.stdout == direct.stdout, run.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
 import sys
@@ -16,6 +17,24 @@ from noeira.nn import Module
 
 # Endings of dumped stages.
 DUMPED = (".nir", ".plan", ".c", ".so", ".cu", ".cubin")
+
+
+def add_imports(parser: argparse.ArgumentParser) -> None:
+    """The option that names files with ops of a user's own, for what is given no network."""
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="FILE.py",
+        action="append",
+        default=[],
+        help="a Python file to run first: one that defines ops of your own",
+    )
+
+
+def run_imports(args: argparse.Namespace) -> None:
+    """Run the files that were named. Raises NoeiraError if that cannot be."""
+    for file in args.imports:
+        load_module(file)
 
 
 def load_network(text: str) -> type[Module]:
