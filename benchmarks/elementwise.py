@@ -68,7 +68,7 @@ def take(samples: int, rows: int, width: int, dtype: str) -> Case:
         data = builder.input("data", TensorType(dtype, (samples, width)))
         order = builder.input("order", TensorType("i32", (samples,)), samples)
         cursor = builder.state("cursor", COUNTER)
-        builder.update(cursor, builder.emit("advance", cursor, by=rows))
+        builder.update(cursor, builder.emit("count", cursor, by=rows))
         return [builder.emit("take", data, order, cursor, rows=rows)]
 
     draws = {"order": lambda random, type: random.permutation(type.size)}

@@ -16,9 +16,9 @@ import numpy as np
 from common import Table, main
 from entries import Case, element_bytes, fused
 
+from noeira.ir.gradients import gradients
 from noeira.ir.graph import Builder, Value
 from noeira.ir.types import TensorType
-from noeira.passes.vjp import gradients
 
 
 def loss(op: str, rows: int, columns: int, dtype: str, compiled: bool = False) -> Case:
@@ -32,7 +32,7 @@ def loss(op: str, rows: int, columns: int, dtype: str, compiled: bool = False) -
             target = builder.input("target", z.type)
         loss, _ = builder.emit(op, z, target)
         one = builder.emit("constant", value=1.0, dtype=dtype)
-        return [loss, gradients(builder, {loss.name: one}, [z])[z.name]]
+        return [loss, gradients(builder, {loss.name: one}, [z], "vjp")[z.name]]
 
     def draw(random: np.random.Generator, type: TensorType) -> np.ndarray:
         if type.dtype == "i32":

@@ -28,6 +28,7 @@ from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
+from noeira.passes.own import Own
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
@@ -169,7 +170,7 @@ class Job:
 
 def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...]) -> Dump:
     """A traced graph with the passes still to run: the given ones, then those of every compile."""
-    todo = (*passes, DeadCodeElimination(), Fuse(), Schedule())
+    todo = (*passes, DeadCodeElimination(), Fuse(), Own(), Schedule())
     return Dump(verify(graph, after="trace"), ("trace",), tuple(map(str, todo)))
 
 

@@ -24,6 +24,16 @@ WORDS = {
 }
 
 
+GENERIC: dict[Any, Any] = {
+    bool: False,
+    int: 3,
+    float: 0.7390851332151607,
+    str: "",
+    Range: Range(0, 1),
+    Any: None,
+}
+
+
 class Unfit(Exception):
     """A value that is not of the declared type; says what was expected."""
 
@@ -57,6 +67,22 @@ def required(cls: type) -> tuple[str, ...]:
         for field in fields(cls)  # type: ignore[arg-type]
         if field.default is MISSING and field.default_factory is MISSING
     )
+
+
+@cache
+def generic(cls: type[T]) -> T:
+    """An instance with values that stand for any others: no float of it is one that arithmetic
+    drops, such as 0 or 1. What has a default and is no float keeps it.
+    """
+    kinds = declared(cls)
+    return cls(**{n: example(kinds[n]) for n in kinds if kinds[n] is float or n in required(cls)})
+
+
+def example(kind: Any) -> Any:
+    """A value of a type that attributes can have."""
+    if get_origin(kind) is tuple:
+        return tuple(example(part) for part in get_args(kind) if part is not Ellipsis)
+    return GENERIC[kind]
 
 
 def filled(owner: str, cls: type[T], values: Mapping[str, Any]) -> T:

@@ -69,7 +69,7 @@ def row_form(body: Body) -> str:
     """A row reduction, or whatever else is a kernel of its own, by itself."""
     if len(body) == 1:
         return ""
-    alone = next((node.op.name for node in body if node.op.kind in ("row", "opaque")), "")
+    alone = next((node.op.name for node in body if node.op.kind in ("row", "alone")), "")
     return f"{alone} is a kernel of its own" if alone else "more than one op"
 
 
@@ -105,7 +105,7 @@ def refusal(body: Body) -> str:
     if reason := connected(body):
         return reason
     kinds = {node.op.kind for node in body}
-    if kinds & {"row", "opaque"}:
+    if kinds & {"row", "alone"}:
         return row_form(body)
     if "contraction" in kinds:
         return contraction_form(body)

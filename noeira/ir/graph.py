@@ -10,19 +10,22 @@ says where it comes from (`origin`) and which fused type asked for it (`group`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import VerifyError
-from noeira.ir.types import Layout, TensorType
+from noeira.ir.types import Layout, Member, TensorType
 
 if TYPE_CHECKING:
     from noeira.ir.op import Op
+    from noeira.ir.storage import Storage
 
 # What vjp emits for a node of group `0` is stamped `0~`; what recompute copies of it, `0^`.
 ADJOINT, RECOMPUTED = "~", "^"
+# The stamp of what is there before any pass.
+TRACE = "trace"
 # The path of the network itself, where a group or an origin needs a name for it.
 ROOT = "net"
 
@@ -83,6 +86,16 @@ class Node:
         return self.body or (self,)
 
     @cached_property
+    def storage(self) -> Storage | None:
+        """Where the result of a view lies; None for what a kernel makes."""
+        return self.op.storage(self.attrs, tuple(v.type for v in self.inputs))
+
+    @property
+    def launches(self) -> bool:
+        """Whether it is a call when the program runs; views only name memory."""
+        return self.storage is None
+
+    @cached_property
     def rule(self) -> tuple[TensorType, ...]:
         """The types that the op's shape rule gives; asked once, however many passes keep the node.
 
@@ -110,12 +123,13 @@ class State:
 
     `members`: the parts that the layout names are values of their own, under the names of the
     layout. `initial`: how its elements begin, as texts of distributions: one for each member, or a
-    single one.
+    single one. `by`: the pass that declared it.
     """
 
     value: Value
     members: tuple[Value, ...] = ()
     initial: tuple[str, ...] = ()
+    by: str = TRACE
 
 
 @dataclass(frozen=True)
@@ -132,6 +146,10 @@ class Update:
 
     state: Value
     new: Value
+
+    def names(self) -> tuple[str, str]:
+        """The names of both."""
+        return self.state.name, self.new.name
 
 
 @dataclass(frozen=True)
@@ -179,7 +197,7 @@ class ComputeGraph:
 
     def launching(self) -> tuple[Node, ...]:
         """The nodes that are calls when the program runs; views are not."""
-        return tuple(n for n in self.nodes if n.op.launches)
+        return tuple(n for n in self.nodes if n.launches)
 
     def state(self, name: str) -> State:
         """The state called `name`; KeyError if there is none."""
@@ -187,6 +205,13 @@ class ComputeGraph:
             if state.value.name == name:
                 return state
         raise KeyError(name)
+
+    def members(self, state: State) -> list[tuple[Value, Member]]:
+        """The members of a state that are values of their own, and where each lies in it."""
+        if not state.members:
+            return []
+        layout = self.layout(state.value.type.layout or "")
+        return list(zip(state.members, layout.members, strict=True))
 
     def layout(self, name: str) -> Layout:
         """The layout called `name`; KeyError if there is none."""
@@ -248,6 +273,11 @@ def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
     )
 
 
+def named_results(hint: str, results: tuple[str, ...]) -> tuple[str, ...]:
+    """The first result has the node's name, the others theirs after it: `norm`, `norm.mean`."""
+    return (hint, *(f"{hint}.{name}" for name in results[1:]))
+
+
 @dataclass
 class Builder:
     """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`.
@@ -264,7 +294,7 @@ class Builder:
     updates: list[Update] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
-    origin: Origin = Origin(ROOT, "", "trace")
+    origin: Origin = Origin(ROOT, "", TRACE)
     stamp: str = ""
 
     @classmethod
@@ -320,7 +350,7 @@ class Builder:
     ) -> Value:
         """Declare a state."""
         value, members = self.declared(Value(name, type)), tuple(map(self.declared, members))
-        self.states.append(State(value, members, tuple(initial)))
+        self.states.append(State(value, members, tuple(initial), self.origin.by))
         return value
 
     def group(self, path: str, type: str) -> None:
@@ -355,10 +385,27 @@ class Builder:
         rule = op(name)
         packed = filled(rule.name, rule.Attrs, attrs)
         types = rule.types(packed, [v.type for v in inputs])
-        hints = hint if isinstance(hint, tuple) else (hint or name,) * len(types)
+        hints = hint if isinstance(hint, tuple) else named_results(hint or name, rule.results)
+        hints = hints[: len(types)]
         outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))
         self.nodes.append(Node(rule, inputs, outputs, packed, self.origin, self.stamp))
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def rename(self, start: int, hints: Mapping[str, str]) -> dict[str, Value]:
+        """Give results of the nodes from `start` on other names; gives the values by their old
+        names. Nothing but those nodes may have read them.
+        """
+        changed: dict[str, Value] = {}
+        for index, node in enumerate(self.nodes[start:], start):
+            for value in node.outputs:
+                if value.name in hints:
+                    self.names.discard(value.name)
+                    changed[value.name] = Value(self.fresh(hints[value.name]), value.type)
+            if any(v.name in changed for v in (*node.inputs, *node.outputs)):
+                inputs = tuple(changed.get(v.name, v) for v in node.inputs)
+                outputs = tuple(changed.get(v.name, v) for v in node.outputs)
+                self.nodes[index] = replace(node, inputs=inputs, outputs=outputs)
+        return changed
 
     def done(self, outputs: Iterable[Value]) -> ComputeGraph:
         """The graph."""

@@ -30,11 +30,9 @@ def interpret(
 
     values = dict(given)
     for state in graph.states:
-        if state.members:
+        for value, member in graph.members(state):
             flat = values[state.value.name]
-            layout = graph.layout(state.value.type.layout or "")
-            for member in layout.members:
-                values[member.name] = flat[member.offset : member.end].reshape(member.shape)
+            values[value.name] = flat[member.offset : member.end].reshape(member.shape)
     # Overflow and invalid operations give infinities and NaN, as they do in a kernel, and no
     # warnings.
     with np.errstate(all="ignore"):

@@ -8,18 +8,22 @@ import difflib
 import importlib
 import inspect
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import ShapeError, VerifyError
-from noeira.ir.graph import Attrs, Builder, Node, Value
-from noeira.ir.types import TensorType
+from noeira.ir.graph import Attrs, Node
+from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
+
+    from noeira.ir.gradients import Backward, Cotangents
+    from noeira.ir.samples import BadSample, Sample
+    from noeira.ir.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -32,39 +36,6 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Draw:
-    """One operand of a sample: its type, and how its elements are drawn.
-
-    `kind` is `normal`, `positive`, `index` (below `limit`), `probabilities` (rows that sum to 1),
-    `true` or `counter`.
-    """
-
-    type: TensorType
-    kind: str = "normal"
-    limit: int = 0
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Operands and attributes on which the sweeps try an op; `differentiable` operands are checked
-    by differences.
-    """
-
-    operands: tuple[Draw, ...]
-    attrs: dict[str, Any] = field(default_factory=dict)
-    differentiable: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class BadSample:
-    """Operand types that the shape rule refuses, and a part of the message it refuses them with."""
-
-    operands: tuple[TensorType, ...]
-    message: str
-    attrs: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class IndexLimit:
     """What the elements of an index operand must stay below, and what they number: `10`,
     `"classes"`.
@@ -74,26 +45,33 @@ class IndexLimit:
     unit: str
 
 
-KINDS = ("map", "contraction", "column", "row", "opaque", "view")
+# What the elements of values stay below; None where nothing is known.
+Limits = tuple[int | None, ...]
+# Methods whose first argument is the node's attributes.
+TAKE_ATTRS = ("infer", "reference", "vjp", "flops", "storage", "expression", "slope")
+KINDS = ("map", "contraction", "column", "row", "alone")
 
 
 class Op:
     """One operation. Subclasses with a `name` are found by it; there is nothing to register.
 
+    operands, results: their names, of which texts, messages and `vjp` make use. A result called
+    `mean` of a node that is called `norm` is `norm.mean`; the first result has the node's name.
+    saved: the results that only the op's own gradient may read.
     kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`,
-    `row`, `opaque`, `view`.
-    launches: False for views, which only name memory.
-    aliases: output -> the input whose memory it may take over (may, not must).
-    template: the stem of its kernel's template on every target.
+    `row`, `alone`.
+    template: the stem of its kernel's template on every target; by default the op's name.
+    mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
+    is one row; ops of kind `row` do.
     """
 
     name: ClassVar[str]
     operands: ClassVar[tuple[str, ...]] = ()
     results: ClassVar[tuple[str, ...]] = ("",)
-    kind: ClassVar[str] = "opaque"
-    launches: ClassVar[bool] = True
-    aliases: ClassVar[dict[int, int]] = {}
+    saved: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[str] = "alone"
     template: ClassVar[str] = ""
+    mixes_samples: ClassVar[bool] = False
     Attrs: ClassVar[type[Attrs]] = Attrs
 
     def __init_subclass__(cls) -> None:
@@ -101,6 +79,7 @@ class Op:
             check_definition(cls)
             if not cls.template:
                 cls.template = cls.name
+            cls.mixes_samples = cls.mixes_samples or cls.kind == "row"
             taken = OPS.get(cls.name)
             if taken is not None and place(type(taken)) != place(cls):
                 file, name = place(type(taken))
@@ -130,7 +109,7 @@ class Op:
                 most += 1
         return least, most
 
-    def types(self, attrs: Any, operands: Sequence[TensorType]) -> tuple[TensorType, ...]:
+    def types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
         """`infer`, after a look at the number of operands.
 
         Raises ShapeError or DtypeError if the operands do not go together.
@@ -147,7 +126,7 @@ class Op:
             raise VerifyError(f"infer of {self.name} must give a tuple of types, not {shown}")
         return found
 
-    def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[TensorType, ...]:
+    def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Types:
         """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go
         together.
         """
@@ -157,17 +136,9 @@ class Op:
         """The outputs in NumPy, in the dtype of the operands."""
         raise VerifyError(f"{self.name}: no reference: define `reference` in {type(self).__name__}")
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        """Emit the gradient: a cotangent for each input, `None` where there is none.
-
-        `cotangents` has one entry for each output, `None` where nothing flows; `wanted` says which
-        inputs matter.
+    def vjp(self, attrs: Any, back: Backward) -> Cotangents:
+        """Emit the gradient through `back`: the cotangent of each operand by its name, nothing for
+        one that has none; of an op with any number of operands, an entry for each.
         """
         raise VerifyError(
             f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, "
@@ -178,32 +149,45 @@ class Op:
         """The op `name.dI`, the slope in operand I; None for what is not element-wise."""
         return None
 
-    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
         """The operands whose elements number rows or classes to read, by position, with what they
         must stay below. `verify` refuses a graph that does not promise it.
         """
         return {}
 
-    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
-        """What the elements of a whole-number result stay below, given the same of each operand.
+    def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
+        """What the elements of each result stay below, given the same of each operand; None where
+        nothing is known, and for what is no whole number.
+        """
+        return (None,) * len(self.results)
 
-        None where nothing is known.
+    def storage(self, attrs: Any, operands: Types) -> Storage | None:
+        """Where the result lies, of a view, which launches nothing; None for what a kernel makes.
+
+        A view has one result.
         """
         return None
 
-    def cost(
-        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> Cost:
-        """Arithmetic and memory traffic of one launch; by default every operand once and no
-        arithmetic.
-        """
-        flops = self.flops(attrs, inputs, outputs)
-        return Cost(flops, sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs))
+    @property
+    def launches(self) -> bool:
+        """Whether its nodes are calls of kernels: all but views say nothing of storage."""
+        return type(self).storage is Op.storage
 
-    def flops(
-        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        """Floating-point operations of one launch, a multiply-add counting as two."""
+    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
+        """For a result, the operands whose memory it may be written to: the kernel reads each of
+        their elements before it writes the same element of the result.
+        """
+        return {}
+
+    def cost(self, attrs: Any, *args: Any, **kwargs: Any) -> Cost:
+        """Arithmetic and memory traffic of one launch; by default every operand once."""
+        read, written = (sum(t.nbytes for t in side) for side in (args, self.types(attrs, args)))
+        return Cost(self.flops(attrs, *args), read, written)
+
+    def flops(self, attrs: Any, *args: Any, **kwargs: Any) -> int:
+        """Floating-point operations of one launch on operands of these types, a multiply-add
+        counting as two.
+        """
         return 0
 
     def samples(self) -> tuple[Sample, ...]:
@@ -238,7 +222,10 @@ def check_definition(cls: type[Op]) -> None:
         raise VerifyError(f"{name}: there is no kind {kind!r}; there are {', '.join(KINDS)}")
     if kind == "map" and not hasattr(cls, "expression"):
         raise VerifyError(f"{name}: an op of kind 'map' derives from Elementwise")
-    for method in ("infer", "reference", "expression", "slope"):
+    for result in cls.saved:
+        if result not in cls.results:
+            raise VerifyError(f"{name}: there is no result {result!r} to save")
+    for method in TAKE_ATTRS:
         code = getattr(getattr(cls, method, None), "__code__", None)
         if code is not None and "attrs" not in code.co_varnames[1 : code.co_argcount][:1]:
             raise VerifyError(
@@ -277,7 +264,7 @@ def node_cost(node: Node) -> Cost:
     """
 
     def one(n: Node) -> Cost:
-        return n.op.cost(n.attrs, tuple(v.type for v in n.inputs), tuple(v.type for v in n.outputs))
+        return n.op.cost(n.attrs, *(v.type for v in n.inputs))
 
     if not node.body:
         return one(node)

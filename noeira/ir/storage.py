@@ -1,29 +1,75 @@
-"""Views lie in the memory of other values: who reads and writes a value, seen through them."""
+"""Where values lie: views in the memory of other values, and who reads and writes a value, seen
+through them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from noeira.ir.graph import ComputeGraph
-
-
-def reshaped(graph: ComputeGraph) -> dict[str, str]:
-    """For each reshape, the value that it is another shape of, itself no reshape."""
-    found: dict[str, str] = {}
-    for node in graph.nodes:
-        if node.op.name == "reshape":
-            source = node.inputs[0].name
-            found[node.outputs[0].name] = found.get(source, source)
-    return found
+from noeira.ir.graph import ComputeGraph, Node, Value
 
 
-def readers(graph: ComputeGraph, bases: dict[str, str]) -> dict[str, list[int]]:
-    """For each value, the launching nodes, as positions, that read it in any shape."""
+@dataclass(frozen=True)
+class Literal:
+    """A number of rank 0 in the program's read-only data."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Inside an operand, from its element `offset` on."""
+
+    operand: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The operands lie in the result, each from its element `offset` on."""
+
+    offsets: tuple[int, ...]
+
+
+Storage = Literal | Inside | Holding
+
+
+class Memory:
+    """Which value each value lies in: members in their state, views in what they view."""
+
+    def __init__(self, graph: ComputeGraph) -> None:
+        self.sizes: dict[str, int] = {}
+        self.inside: dict[str, tuple[str, int]] = {}
+        for value in graph.given():
+            self.sizes[value.name] = value.type.size
+        for state in graph.states:
+            for value, member in graph.members(state):
+                self.inside[value.name] = (state.value.name, member.offset)
+        for node in graph.nodes:
+            self.sizes |= {v.name: v.type.size for v in node.outputs}
+            if isinstance(node.storage, Inside):
+                base, offset = self.base(node.inputs[node.storage.operand].name)
+                self.inside[node.outputs[0].name] = (base, offset + node.storage.offset)
+
+    def base(self, name: str) -> tuple[str, int]:
+        """The value that owns the memory of a value, and the element where the value begins."""
+        return self.inside.get(name, (name, 0))
+
+    def whole(self, name: str) -> str | None:
+        """The value that owns the memory, if the value is all of it."""
+        base, offset = self.base(name)
+        return base if offset == 0 and self.sizes[base] == self.sizes[name] else None
+
+
+def readers(graph: ComputeGraph, memory: Memory) -> Mapping[str, list[int]]:
+    """For each value that owns memory, the launching nodes, as positions, that read in it."""
     found = defaultdict[str, list[int]](list)
     for index, node in enumerate(graph.nodes):
-        if node.op.launches:
+        if node.launches:
             for value in node.inputs:
-                found[bases.get(value.name, value.name)].append(index)
+                found[memory.base(value.name)[0]].append(index)
     return found
 
 
@@ -34,7 +80,51 @@ def writers(graph: ComputeGraph) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for index, node in enumerate(graph.nodes):
         own = [index]
-        if not node.op.launches:
+        if not node.launches:
             own = [writer for value in node.inputs for writer in found.get(value.name, ())]
         found |= dict.fromkeys((v.name for v in node.outputs), own)
     return found
+
+
+def overwritable(node: Node) -> dict[int, tuple[int, ...]]:
+    """For a result, the operands whose memory it may be written to. A fused node of element-wise
+    ops reads everything of an element before it writes anything of it.
+    """
+    if not node.body:
+        return node.op.may_overwrite(node.attrs, *(v.type for v in node.inputs))
+    if any(part.op.kind != "map" for part in node.body):
+        return {}
+    kept = set[str]()
+    for part in node.body:
+        allowed = part.op.may_overwrite(part.attrs, *(v.type for v in part.inputs)).get(0, ())
+        kept |= {v.name for i, v in enumerate(part.inputs) if i not in allowed}
+    positions = tuple(i for i, v in enumerate(node.inputs) if v.name not in kept)
+    return dict.fromkeys(range(len(node.outputs)), positions)
+
+
+def takes_over(node: Node, state: Value, new: Value, memory: Memory) -> bool:
+    """Whether a node may write `new` over a state of which it reads."""
+    results = [v.name for v in node.outputs]
+    base = memory.whole(new.name)
+    if base is None or base not in results:
+        return False
+    allowed = overwritable(node).get(results.index(base), ())
+    return all(
+        index in allowed and memory.whole(value.name) == state.name
+        for index, value in enumerate(node.inputs)
+        if memory.base(value.name)[0] == state.name
+    )
+
+
+def in_place_order(graph: ComputeGraph, memory: Memory) -> list[tuple[int, int]]:
+    """Pairs (i, j): node i writes the new value of a state, so it runs after node j, which reads
+    the old one.
+    """
+    reading, writing = readers(graph, memory), writers(graph)
+    return [
+        (writer, reader)
+        for update in graph.updates
+        for reader in reading.get(update.state.name, ())
+        for writer in writing.get(update.new.name, ())
+        if reader != writer
+    ]

@@ -31,6 +31,7 @@ from typing import Any
 from noeira.errors import ParseError
 from noeira.ir.attributes import filled
 from noeira.ir.graph import (
+    TRACE,
     ComputeGraph,
     Group,
     Input,
@@ -88,10 +89,11 @@ def node_lines(node: Node, indent: str = "  ") -> list[str]:
 def state_lines(state: State) -> list[str]:
     """A state, and how its elements begin."""
     head = f"  state {state.value}: {state.value.type}"
+    by = "" if state.by == TRACE else f"   by {state.by}"
     if state.members:
         named = zip(state.members, state.initial, strict=True) if state.initial else ()
-        return [f"{head} members", *(f"  initial {m} = {text}" for m, text in named)]
-    return [f"{head} = {state.initial[0]}" if state.initial else head]
+        return [f"{head} members{by}", *(f"  initial {m} = {text}" for m, text in named)]
+    return [(f"{head} = {state.initial[0]}" if state.initial else head) + by]
 
 
 def graph_text(graph: ComputeGraph) -> str:
@@ -115,6 +117,7 @@ PROGRESS = re.compile(r"// done: (.*?)   to do: (.*)")
 PASSES = re.compile(rf'(?:[^,{{"]|{QUOTED}|\{{(?:[^}}"]|{QUOTED})*\}})+')
 ORIGIN = re.compile(r" {3}from (\S+): (.*) by (\w+)$")
 GROUP = re.compile(r" {3}in (\S+)$")
+BY = re.compile(r" {3}by (\w+)$")
 
 
 def split_passes(text: str) -> tuple[str, ...]:
@@ -164,7 +167,11 @@ class GraphReader:
             self.node_line(text, number)
         elif word == "group":
             self.group_line(text, number)
-        elif word == "initial" or (word == "state" and " = " in text):
+        elif word == "state":
+            by = BY.search(text)
+            self.state_line(text[: by.start()] if by else text, number)
+            self.states[-1] = replace(self.states[-1], by=by[1] if by else TRACE)
+        elif word == "initial":
             self.initial_line(text, number)
         else:
             self.plain_line(Line(text, number))
@@ -181,7 +188,7 @@ class GraphReader:
         return "} after return" if self.outputs is not None and word != "}" else ""
 
     def plain_line(self, line: Line) -> None:
-        """layout, graph, input, state, update, return, }"""
+        """layout, graph, input, update, return, }"""
         if line.accept("layout"):
             name = line.take("at", "a name such as @net")[1:]
             if name in self.layouts:
@@ -195,8 +202,6 @@ class GraphReader:
         elif line.accept("input"):
             value = self.declare(line)
             self.inputs.append(Input(value, line.integer() if line.accept("<") else None))
-        elif line.accept("state"):
-            self.state_line(line)
         elif line.accept("update"):
             state = self.use(line)
             line.expect("=")
@@ -252,35 +257,40 @@ class GraphReader:
             found.append(self.use(line))
         return found
 
-    def state_line(self, line: Line) -> None:
-        """A state, without its initial value."""
+    def state_line(self, text: str, number: int) -> None:
+        """A state, and how its elements begin, if that is one text."""
+        head, _, initial = text.partition(" = ")
+        line = Line(head, number)
+        line.expect("state")
         value = self.declare(line)
         members: tuple[Value, ...] = ()
         if line.accept("members"):
             if value.type.layout is None:
                 raise line.error(f"{value} has no layout, so it has no members")
+            if initial:
+                raise line.error("expected an initial line for each member below")
             parts = self.layouts[value.type.layout].members
             members = tuple(
                 self.define(line, Value(m.name, replace(value.type, shape=m.shape, layout=None)))
                 for m in parts
             )
-        self.states.append(State(value, members))
+        line.end()
+        beginning = (self.distribution(initial, number),) if initial else ()
+        self.states.append(State(value, members, beginning))
 
     def initial_line(self, text: str, number: int) -> None:
-        """How a state, or a member of one, begins."""
-        head, _, distribution = text.partition(" = ")
+        """How a member of the last state begins."""
+        head, _, initial = text.partition(" = ")
         line = Line(head, number)
-        initial = distribution.strip()
-        parsing(Line(initial, number), Distribution.parse, initial)
-        if line.accept("state"):
-            self.state_line(line)
-            if self.states[-1].members:
-                raise line.error("expected an initial line for each member below")
-            self.states[-1] = replace(self.states[-1], initial=(initial,))
-        else:
-            line.expect("initial")
-            self.member_line(line, initial)
+        line.expect("initial")
+        self.member_line(line, self.distribution(initial, number))
         line.end()
+
+    def distribution(self, text: str, number: int) -> str:
+        """The text of a distribution, which must be one."""
+        initial = text.strip()
+        parsing(Line(initial, number), Distribution.parse, initial)
+        return initial
 
     def member_line(self, line: Line, initial: str) -> None:
         """`%0.weight`, a member of the last state that has none of its own yet."""

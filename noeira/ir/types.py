@@ -44,6 +44,9 @@ class TensorType:
         return self.dtype in FLOATS
 
 
+Types = tuple[TensorType, ...]
+
+
 @dataclass(frozen=True)
 class Range:
     """Elements start … stop of a flat tensor, `stop` not included: `0:203264`."""

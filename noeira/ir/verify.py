@@ -198,7 +198,9 @@ def check_indices(graph: ComputeGraph, node: Node, limits: dict[str, int | None]
         whole = [v.name for v in part.outputs if v.type.dtype in INDICES]
         if whole:
             given = tuple(limits.get(v.name) for v in part.inputs)
-            limits.update(dict.fromkeys(whole, part.op.result_limit(part.attrs, given)))
+            found = part.op.result_limits(part.attrs, operands, given)
+            pairs = zip(part.outputs, found, strict=True)
+            limits.update((v.name, limit) for v, limit in pairs if v.name in whole)
 
 
 def beyond(

@@ -12,15 +12,24 @@ from noeira.errors import ParseError, VerifyError
 from noeira.ir.attributes import filled
 from noeira.ir.graph import ComputeGraph, State, Value, attr_items
 from noeira.ir.lexer import literal
+from noeira.ir.packages import import_all
 from noeira.ir.states import PARAMS
 from noeira.ir.text import parse_fields
+
+PASSES: dict[str, type[Pass]] = {}
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Graph to graph. Never mutates; valid before, valid after."""
+    """Graph to graph. Never mutates; valid before, valid after. Subclasses with a `name` are found
+    by it.
+    """
 
     name: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if "name" in cls.__dict__:
+            PASSES[cls.name] = cls
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         """The graph after the pass."""
@@ -40,9 +49,21 @@ class Pass:
         return f"{self.name}{{{shown}}}" if shown else self.name
 
 
-def appended(graph: ComputeGraph, by: str) -> ComputeGraph:
-    """The graph without the nodes that the pass `by` emitted."""
-    return replace(graph, nodes=tuple(n for n in graph.nodes if n.origin.by != by))
+@dataclass(frozen=True)
+class Extends(Pass):
+    """A pass that only appends: nodes, states, and updates of either. What was there before stays,
+    in its order; what the pass emitted is stamped with its name, and undoing it drops that.
+    """
+
+    def undo(self, graph: ComputeGraph) -> ComputeGraph:
+        emitted = {v.name for n in graph.nodes if n.origin.by == self.name for v in n.outputs}
+        emitted |= {s.value.name for s in graph.states if s.by == self.name}
+        return replace(
+            graph,
+            states=tuple(s for s in graph.states if s.by != self.name),
+            nodes=tuple(n for n in graph.nodes if n.origin.by != self.name),
+            updates=tuple(u for u in graph.updates if emitted.isdisjoint(u.names())),
+        )
 
 
 def defined(graph: ComputeGraph, name: str, by: str) -> Value:
@@ -75,31 +96,11 @@ def same_nodes(a: ComputeGraph, b: ComputeGraph) -> bool:
 
 
 def all_passes() -> dict[str, type[Pass]]:
-    """Every pass by its name."""
-    from noeira.passes import (
-        dce,
-        fuse,
-        guard,
-        hold,
-        keep_gradients,
-        resident,
-        schedule,
-        update,
-        vjp,
-    )
-
-    found: tuple[type[Pass], ...] = (
-        hold.Hold,
-        vjp.Vjp,
-        update.ApplyOptimizer,
-        guard.Guard,
-        keep_gradients.KeepGradients,
-        resident.Resident,
-        dce.DeadCodeElimination,
-        fuse.Fuse,
-        schedule.Schedule,
-    )
-    return {p.name: p for p in found}
+    """Every pass by its name: those of noeira, whose modules are imported, and those that were
+    defined elsewhere.
+    """
+    import_all("noeira.passes")
+    return PASSES
 
 
 def parse_pass(text: str) -> Pass:
@@ -107,7 +108,7 @@ def parse_pass(text: str) -> Pass:
     name, options = parse_fields(text)
     known = all_passes()
     if name not in known:
-        raise ParseError(f"line 2: there is no pass {name!r}; there are {', '.join(known)}")
+        raise ParseError(f"line 2: there is no pass {name!r}; there are {', '.join(sorted(known))}")
     try:
         return filled(name, known[name], options)
     except VerifyError as error:

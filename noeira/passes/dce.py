@@ -22,7 +22,8 @@ class DeadCodeElimination(Pass):
     name: ClassVar[str] = "dce"
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
-        return replace(graph, nodes=tuple(live_nodes(graph)))
+        live = live_nodes(graph)
+        return graph if len(live) == len(graph.nodes) else replace(graph, nodes=tuple(live))
 
     def check(self, before: ComputeGraph, after: ComputeGraph) -> None:
         """What it removed was unreachable; the rest is as it was."""

@@ -64,7 +64,7 @@ class Fuse(Pass):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         groups = defaultdict[str, list[Node]](list)
         for node in graph.nodes:
-            if node.group and node.op.launches:
+            if node.group and node.launches:
                 groups[node.group].append(node)
         positions = Positions(graph)
         bodies = [

@@ -20,7 +20,7 @@ from typing import ClassVar
 from noeira.errors import VerifyError
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Update
 from noeira.ir.states import OK, TICK
-from noeira.passes.base import Pass, appended, defined
+from noeira.passes.base import Pass, defined
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Guard(Pass):
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         kept = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n.origin.by == self.name}
         updates = tuple(replace(u, new=kept.get(u.new, u.new)) for u in graph.updates)
-        return replace(appended(graph, self.name), updates=updates)
+        nodes = tuple(n for n in graph.nodes if n.origin.by != self.name)
+        return replace(graph, nodes=nodes, updates=updates)
 
 
 def unguarded(graph: ComputeGraph) -> list[Update]:

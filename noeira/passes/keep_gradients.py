@@ -11,16 +11,16 @@ becomes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from noeira.ir.graph import Builder, ComputeGraph
+from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
 from noeira.ir.states import GRADIENTS, GRADS
-from noeira.passes.base import Pass, defined
+from noeira.passes.base import Extends, defined
 
 
 @dataclass(frozen=True)
-class KeepGradients(Pass):
+class KeepGradients(Extends):
     """Update the state %gradients with %grads."""
 
     name: ClassVar[str] = "keep_gradients"
@@ -28,12 +28,6 @@ class KeepGradients(Pass):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
         grads = defined(graph, GRADS, self.name)
-        builder.update(builder.state(GRADIENTS, grads.type), grads)
+        with builder.at(Origin(ROOT, "gradients of this call", self.name)):
+            builder.update(builder.state(GRADIENTS, grads.type), grads)
         return builder.done(graph.outputs)
-
-    def undo(self, graph: ComputeGraph) -> ComputeGraph:
-        return replace(
-            graph,
-            states=tuple(s for s in graph.states if s.value.name != GRADIENTS),
-            updates=tuple(u for u in graph.updates if u.state.name != GRADIENTS),
-        )

@@ -13,7 +13,7 @@ becomes
     …
     %total.loss.next = accumulate(%total.loss, %loss, %ok) {weight = 100} by resident
     %bad.next = record_bad(%bad, %tick, %ok)                              by resident
-    %cursor.next = advance(%cursor, %ok) {by = 100}       by resident
+    %cursor.next = count(%cursor, %ok) {by = 100}         by resident
     return %loss
 """
 
@@ -22,14 +22,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Input, Node, Origin, Update, Value
+from noeira.ir.graph import ROOT, Builder, ComputeGraph, Input, Node, Origin, Value
 from noeira.ir.states import BAD, COUNTER, CURSOR, OK, ORDER, TICK, TOTAL, total
 from noeira.ir.types import TensorType
-from noeira.passes.base import Pass, defined
+from noeira.passes.base import Extends, defined
 
 
 @dataclass(frozen=True)
-class Resident(Pass):
+class Resident(Extends):
     """A prefix that gathers, and a suffix that adds up, so that n steps are n calls of one entry.
 
     samples: of the data set; weights: for each result to add up, its name and what one call counts
@@ -44,9 +44,9 @@ class Resident(Pass):
         rows = graph.inputs[0].value.type.shape[0]
         gathered, inputs, cursor = self.prefix(graph, rows)
         builder = Builder.of(replace(graph, inputs=inputs, nodes=(*gathered, *graph.nodes)))
-        builder.state(CURSOR, COUNTER)
         ok = [v for n in graph.nodes for v in n.outputs if v.name == OK]
         with builder.at(self.origin()):
+            builder.state(CURSOR, COUNTER)
             for name, weight in self.weights:
                 added_up = builder.state(total(name), TOTAL)
                 value = defined(graph, name, self.name)
@@ -60,7 +60,7 @@ class Resident(Pass):
                 builder.update(bad, builder.emit("record_bad", bad, tick, *ok, hint=f"{BAD}.next"))
             builder.update(
                 cursor,
-                builder.emit("advance", cursor, *ok, by=rows, hint=f"{CURSOR}.next"),
+                builder.emit("count", cursor, *ok, by=rows, hint=f"{CURSOR}.next"),
             )
         return builder.done(graph.outputs)
 
@@ -90,15 +90,6 @@ class Resident(Pass):
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         limits = {i.value.name: i.limit for i in graph.inputs}
-        own = [n for n in graph.nodes if n.origin.by == self.name]
-        takes = [n for n in own if n.op.name == "take"]
-        made = {v.name for n in own for v in n.outputs}
-        kept: tuple[Update, ...] = tuple(u for u in graph.updates if u.new.name not in made)
-        totals = {total(name) for name, _ in self.weights} | {CURSOR, BAD}
-        return replace(
-            graph,
-            inputs=tuple(Input(n.outputs[0], limits[n.inputs[0].name]) for n in takes),
-            states=tuple(s for s in graph.states if s.value.name not in totals),
-            nodes=tuple(n for n in graph.nodes if n.origin.by != self.name),
-            updates=kept,
-        )
+        takes = [n for n in graph.nodes if n.origin.by == self.name and n.op.name == "take"]
+        inputs = tuple(Input(n.outputs[0], limits[n.inputs[0].name]) for n in takes)
+        return replace(super().undo(graph), inputs=inputs)

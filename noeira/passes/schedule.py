@@ -15,7 +15,7 @@ from typing import ClassVar
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.order import topological
-from noeira.ir.storage import readers, reshaped, writers
+from noeira.ir.storage import Memory, in_place_order
 from noeira.passes.base import Pass, same_nodes
 
 
@@ -26,16 +26,10 @@ class Schedule(Pass):
     name: ClassVar[str] = "schedule"
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
-        reading, writing = readers(graph, reshaped(graph)), writers(graph)
-        after = [
-            (writer, reader)
-            for update in graph.updates
-            for old in (update.state, *graph.state(update.state.name).members)
-            for reader in reading.get(old.name, ())
-            for writer in writing.get(update.new.name, ())
-            if reader != writer
-        ]
-        return replace(graph, nodes=tuple(topological(graph.nodes, after)))
+        after = in_place_order(graph, Memory(graph))
+        ordered = topological(graph.nodes, after)
+        unchanged = all(new is old for new, old in zip(ordered, graph.nodes, strict=True))
+        return graph if unchanged else replace(graph, nodes=tuple(ordered))
 
     def check(self, before: ComputeGraph, after: ComputeGraph) -> None:
         """The same nodes in another order."""

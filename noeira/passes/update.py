@@ -14,7 +14,7 @@ becomes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from noeira.errors import VerifyError
@@ -24,11 +24,11 @@ from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
 from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, optimizer_state
 from noeira.ir.types import Layout, TensorType
-from noeira.passes.base import Pass, appended, defined, parameters
+from noeira.passes.base import Extends, defined, parameters
 
 
 @dataclass(frozen=True)
-class ApplyOptimizer(Pass):
+class ApplyOptimizer(Extends):
     """Append the optimizer `op` with its `options` (pairs of attribute and value).
 
     Weight decay acts on the members of the layout that are marked so.
@@ -45,10 +45,10 @@ class ApplyOptimizer(Pass):
         params = parameters(graph, self.name).value
         grads, loss = defined(graph, GRADS, self.name), defined(graph, self.loss, self.name)
         scalar = TensorType(params.type.dtype, ())
-        moments = [builder.state(name, params.type) for name in self.moments()]
-        lr = builder.state(LEARNING_RATE, scalar, initial=(f"constant({self.lr!r})",))
-        step = builder.state(optimizer_state(self.op, STEP), COUNTER)
         with builder.at(Origin(ROOT, f"optimizer {self.op}", self.name)):
+            moments = [builder.state(name, params.type) for name in self.moments()]
+            lr = builder.state(LEARNING_RATE, scalar, initial=(f"constant({self.lr!r})",))
+            step = builder.state(optimizer_state(self.op, STEP), COUNTER)
             ok = builder.emit("finite", loss, hint=OK)
             operands = (params, grads, lr, step, ok, *moments)
             following = builder.emit(
@@ -87,12 +87,3 @@ class ApplyOptimizer(Pass):
             raise VerifyError(f"update: {self.op} is no optimizer; there are {known}")
         names = rule.moments(filled(rule.name, rule.Attrs, self.given()))
         return tuple(optimizer_state(self.op, name) for name in names)
-
-    def undo(self, graph: ComputeGraph) -> ComputeGraph:
-        made = {*self.moments(), LEARNING_RATE, optimizer_state(self.op, STEP)}
-        new = {v.name for n in graph.nodes if n.origin.by == self.name for v in n.outputs}
-        return replace(
-            appended(graph, self.name),
-            states=tuple(s for s in graph.states if s.value.name not in made),
-            updates=tuple(u for u in graph.updates if u.new.name not in new),
-        )

@@ -9,10 +9,10 @@ values whose lifetimes do not touch may have the same bytes.
 The arena is filled largest value first, each at the lowest place that is free during its life
 (first fit by size), 64-byte aligned. Workspaces are values that live during one call.
 
-Views own nothing: a reshape lies where its source lies, and the operands of a pack lie inside the
-pack, at the offsets of its layout. The gaps of a layout must stay zero, so a pack with gaps lives
-from beginning to end: the arena is zeroed once, when it is allocated, and nobody else is placed
-there.
+Views own nothing: what an op says of its `storage` is where they lie, a reshape where its source
+lies, the operands of a pack inside the pack. The gaps of a layout must stay zero, so a pack with
+gaps lives from beginning to end: the arena is zeroed once, when it is allocated, and nobody else is
+placed there. The pass `own` has copied what would need two places.
 
 What never gets a place: a value inside a fused body that nothing outside reads.
 """
@@ -22,9 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ComputeGraph, Node, Update, Value
+from noeira.ir.graph import ComputeGraph, Node, Value
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choose, Place, Plan
-from noeira.ir.storage import readers, reshaped, writers
+from noeira.ir.storage import Holding, Literal, Memory, readers, takes_over, writers
+from noeira.ir.types import DTYPE_BYTES
 from noeira.planning.first_fit import Span, first_fit
 
 
@@ -54,87 +55,85 @@ def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
 
 @dataclass
 class Planner:
-    """Finds, for each value, the root it lies in: (root, offset) or, for views, (value it lies in,
-    offset).
+    """Finds the root of each value that owns memory, or the value that holds it, and the byte where
+    it begins there.
     """
 
     graph: ComputeGraph
     launching: tuple[Node, ...]
-    roots: dict[str, tuple[str, int]] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)
     inside: dict[str, tuple[str, int]] = field(default_factory=dict)
-    makers: dict[str, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.memory = Memory(self.graph)
         self.makers = {v.name: node for node in self.graph.nodes for v in node.outputs}
+        self.items = {v.name: DTYPE_BYTES[v.type.dtype] for v in self.graph.values()}
 
     def root_given(self) -> None:
-        """Inputs and states lie in their own memory, members inside their state."""
+        """Inputs and states lie in their own memory."""
         for given in self.graph.inputs:
-            self.roots[given.value.name] = (f"{INPUT} {given.value.name}", 0)
+            self.roots[given.value.name] = f"{INPUT} {given.value.name}"
         for state in self.graph.states:
-            root, kind = f"{STATE} {state.value.name}", state.value.type
-            self.roots[state.value.name] = (root, 0)
-            if state.members:
-                item = kind.nbytes // max(kind.size, 1)
-                for member in self.graph.layout(kind.layout or "").members:
-                    self.roots[member.name] = (root, member.offset * item)
+            self.roots[state.value.name] = f"{STATE} {state.value.name}"
 
     def root_updates(self) -> None:
         """What updates a state takes over its memory."""
-        bases, writing = reshaped(self.graph), writers(self.graph)
-        reading = readers(self.graph, bases)
+        reading, writing = readers(self.graph, self.memory), writers(self.graph)
         for update in self.graph.updates:
             old, new = update.state, update.new
-            maker = self.makers.get(new.name)
-            written = maker is not None and (maker.op.launches or maker.op.name == "pack")
-            if not written or new.name in self.roots:
+            owner = self.owner(new)
+            if owner is None:
                 raise VerifyError(f"{old} cannot take {new}, which has a place already: copy it")
-            names = {old.name, *(m.name for m in self.graph.state(old.name).members)}
-            first = min(writing[new.name])
-            last = max((i for name in names for i in reading.get(name, ())), default=-1)
+            first = min(writing[new.name], default=len(self.graph.nodes))
+            last = max(reading.get(old.name, ()), default=-1)
             if last > first:
                 raise VerifyError(f"{old} is read after {new} has taken its place: copy it before")
-            if last == first and not takes_over(self.graph.nodes[first], update, names, bases):
-                op = self.graph.nodes[first].op.name
+            writer = self.graph.nodes[first]
+            if last == first and not takes_over(writer, old, new, self.memory):
+                op = writer.op.name
                 raise VerifyError(f"{op} cannot update {old} in place: copy {old} before")
-            self.roots[new.name] = (f"{STATE} {old.name}", 0)
+            self.roots[owner] = f"{STATE} {old.name}"
 
     def root_outputs(self) -> None:
         """What is returned lies in memory that the caller passes."""
         for value in self.graph.outputs:
-            maker = self.makers.get(value.name)
-            if value.name in self.roots or maker is None or not maker.op.launches:
+            owner = self.owner(value)
+            if owner is None or isinstance(self.makers[owner].storage, Holding):
                 raise VerifyError(f"{value} is returned but has a place already: copy it")
-            self.roots[value.name] = (f"{OUTPUT} {value.name}", 0)
+            self.roots[owner] = f"{OUTPUT} {value.name}"
 
     def root_views(self) -> None:
-        """Literals, reshapes, and the operands of packs."""
+        """Literals, values inside others, and the operands of packs."""
         for node in self.graph.nodes:
-            if node.op.name == "constant":
-                text = literal_text(node)
-                self.roots[node.outputs[0].name] = (f"{LITERAL} {text}", 0)
-            elif node.op.name == "reshape":
-                self.inside[node.outputs[0].name] = (node.inputs[0].name, 0)
-            elif node.op.name == "pack":
-                self.pack(node)
+            if isinstance(node.storage, Literal):
+                text = literal_text(node.outputs[0], node.storage)
+                self.roots[node.outputs[0].name] = f"{LITERAL} {text}"
+            elif isinstance(node.storage, Holding):
+                self.hold(node.outputs[0], node.inputs, node.storage)
 
-    def pack(self, node: Node) -> None:
-        """The operands of a pack lie inside it."""
-        whole = node.outputs[0]
-        offsets = node.attrs.offsets  # type: ignore[attr-defined]
-        item = whole.type.nbytes // whole.type.size
-        for part, offset in zip(node.inputs, offsets, strict=True):
-            if part.name in self.roots or part.name in self.inside:
+    def hold(self, whole: Value, parts: tuple[Value, ...], storage: Holding) -> None:
+        """The parts lie inside the whole."""
+        for part, offset in zip(parts, storage.offsets, strict=True):
+            owner = self.owner(part)
+            if owner is None:
                 raise VerifyError(f"{part} is packed but has a place already: copy it")
-            self.inside[part.name] = (whole.name, offset * item)
+            self.inside[owner] = (whole.name, offset * self.items[whole.name])
+
+    def owner(self, value: Value) -> str | None:
+        """The value whose memory a value is all of, if it has no place yet and can be given one."""
+        found = self.memory.whole(value.name)
+        maker = self.makers.get(found or "")
+        placed = found in self.roots or found in self.inside
+        return None if maker is None or placed or isinstance(maker.storage, Literal) else found
 
     def resolve(self, name: str) -> tuple[str, int]:
-        """The value that a value lies in, and the offset there."""
-        offset = 0
-        while name in self.inside:
-            name, more = self.inside[name]
+        """The value that owns the memory of a value, and the byte where the value begins there."""
+        base, element = self.memory.base(name)
+        offset = element * self.items[base]
+        while base in self.inside:
+            base, more = self.inside[base]
             offset += more
-        return name, offset
+        return base, offset
 
     def lifetimes(self) -> dict[str, Span]:
         """The span of every value that owns memory."""
@@ -147,16 +146,17 @@ class Planner:
                 span = spans.setdefault(base, [at, at])
                 span[1] = at
         for value in self.graph.given():
-            spans[value.name] = [0, calls]
+            base, _ = self.resolve(value.name)
+            spans[base] = [0, calls]
         for value in self.graph.results():
             base, _ = self.resolve(value.name)
             spans.setdefault(base, [calls, calls])[1] = calls
         for node in self.graph.nodes:
-            if node.op.name == "pack" and has_gaps(node):
+            if isinstance(node.storage, Holding) and has_gaps(node):
                 base, _ = self.resolve(node.outputs[0].name)
                 spans[base] = [0, calls]
         return {
-            name: Span(name, self.roots.get(name, (ARENA, 0))[0], sizes[name], first, last)
+            name: Span(name, self.roots.get(name, ARENA), sizes[name], first, last)
             for name, (first, last) in spans.items()
         }
 
@@ -166,36 +166,22 @@ class Planner:
         for value in self.graph.values():
             base, inner = self.resolve(value.name)
             span = lives.get(base)
-            root, start = self.roots.get(base, (ARENA, 0))
+            root = self.roots.get(base, ARENA)
             if root.startswith(LITERAL):
                 found.append(Place(value.name, root))
             elif span is not None:
-                offset = (offsets[base] if root == ARENA else start) + inner
+                offset = inner + (offsets[base] if root == ARENA else 0)
                 found.append(
                     Place(value.name, root, offset, value.type.nbytes, span.first, span.last)
                 )
         return tuple(found)
 
 
-def takes_over(node: Node, update: Update, names: set[str], bases: dict[str, str]) -> bool:
-    """Whether a node may write the update over the state that it reads: as the one operand that its
-    op allows.
-    """
-    if update.new not in node.outputs:
-        return False
-    allowed = node.op.aliases.get(node.outputs.index(update.new))
-    if allowed is None or node.inputs[allowed] != update.state:
-        return False
-    return [i for i, v in enumerate(node.inputs) if bases.get(v.name, v.name) in names] == [allowed]
-
-
 def has_gaps(node: Node) -> bool:
-    """Whether a pack has elements that no operand writes."""
+    """Whether a value that holds others has elements that none of them writes."""
     return sum(v.type.size for v in node.inputs) < node.outputs[0].type.size
 
 
-def literal_text(node: Node) -> str:
-    """A constant as text."""
-    value: Value = node.outputs[0]
-    number = node.attrs.value  # type: ignore[attr-defined]
-    return repr(float(number)) if value.type.is_float else repr(int(number))
+def literal_text(value: Value, storage: Literal) -> str:
+    """A literal as text."""
+    return repr(float(storage.value)) if value.type.is_float else repr(int(storage.value))

@@ -82,7 +82,7 @@ def picture(graph: ComputeGraph) -> Picture:
 
 def kind_of(node: Node) -> str:
     """Whether an operation launches."""
-    return "op" if node.op.launches else "view"
+    return "op" if node.launches else "view"
 
 
 def operation_label(node: Node) -> str:

@@ -60,7 +60,7 @@ def node_value(node: Node) -> dict[str, Any]:
         "attrs": {key: plain(value) for key, value in attr_items(node.attrs)},
         "origin": origin_value(node.origin),
         "group": node.group,
-        "launches": node.op.launches,
+        "launches": node.launches,
         "body": [node_value(part) for part in node.body],
     }
 

@@ -8,9 +8,8 @@ from typing import Any, Unpack
 
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Plan
-from noeira.ir.states import GRADIENTS, PARAMS
+from noeira.ir.states import GRADIENTS, GRADS, PARAMS
 from noeira.nn.core.module import Module
-from noeira.passes.vjp import GRADS
 from noeira.report.table import bytes_text, plural, table
 from noeira.stages import StageOptions, Stages, stages_of
 

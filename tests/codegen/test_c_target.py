@@ -16,8 +16,9 @@ from noeira.codegen.target import AVX2, AVX512, ISA, NEON, PLAIN
 from noeira.errors import VerifyError
 from noeira.ir.fused import close
 from noeira.ir.graph import Builder, Node
-from noeira.ir.op import Draw, Sample, op
+from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage
+from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import TensorType
 from noeira.runtime.c.compiler import find_compiler
 

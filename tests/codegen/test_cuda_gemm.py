@@ -28,8 +28,9 @@ from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.errors import VerifyError
 from noeira.ir.fused import close
 from noeira.ir.graph import Builder, Value
-from noeira.ir.op import Draw, Sample, op
+from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage
+from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import TensorType
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.c.compiler import find_compiler

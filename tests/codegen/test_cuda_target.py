@@ -25,8 +25,9 @@ from noeira.compiler import render_plans
 from noeira.errors import DeviceError, NoeiraError, VerifyError
 from noeira.ir.choices import Choices
 from noeira.ir.graph import Node
-from noeira.ir.op import Draw, Sample, op
+from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage, parse_plan
+from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import TensorType
 from noeira.nn import Adam, CrossEntropy, Linear, LinearGELU, LinearReLU, ReLU, Sequential
 from noeira.runtime.build.cache import open_cache

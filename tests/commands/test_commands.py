@@ -124,7 +124,7 @@ def test_dump_after_a_pass(call: Callable[..., str]):
     assert dump.done == ("trace", "vjp")
     assert dump.todo[0].startswith("update{")
     message = call("dump", "net.py:Joined", *TINY, "--stage", "cast", code=2)
-    assert "there are trace, vjp, update, guard, dce, fuse, schedule, plan, source" in message
+    assert "there are trace, vjp, update, guard, dce, fuse, own, schedule, plan, source" in message
     assert call("dump", "net.py:Joined", *TINY, "--stage", "schedule") == call(
         "dump", "net.py:Joined", *TINY
     )
@@ -144,13 +144,13 @@ def test_a_network_without_loss(call: Callable[..., str]):
     text = call("dump", "net.py:Joined", *TINY, "--loss", "none")
     assert "graph @joined.forward {" in text
     message = call("dump", "net.py:Joined", "--loss", "none", "--stage", "vjp", code=2)
-    assert "there is no stage vjp; there are trace, dce, fuse, schedule, plan, source" in message
+    assert "there is no stage vjp; there are trace, dce, fuse, own, schedule, plan, source" in message
 
 
 def test_all_stages_are_numbered_files(dumped: Path):
     names = sorted(path.name for path in dumped.iterdir())
     library = ["Joined.so"] if find_compiler() else []
-    passes = ["trace", "vjp", "update", "guard", "dce", "fuse", "schedule"]
+    passes = ["trace", "vjp", "update", "guard", "dce", "fuse", "own", "schedule"]
     graphs = [f"{i:02}_{name}.nir" for i, name in enumerate(passes)]
     assert names == [*graphs, f"{len(graphs):02}_plan.plan", "Joined.c", *library]
 

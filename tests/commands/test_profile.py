@@ -142,7 +142,7 @@ def test_a_gather_moves_its_rows():
 
     take = op("take")
     types = TensorType("f32", (1000, 7)), TensorType("i32", (1000,)), TensorType("i64", ())
-    cost = take.cost(take.Attrs(rows=5), types, (TensorType("f32", (5, 7)),))
+    cost = take.cost(take.Attrs(rows=5), *types)
     assert (cost.bytes_read, cost.bytes_written) == (5 * 7 * 4 + 5 * 4 + 8, 5 * 7 * 4)
 
 

@@ -224,7 +224,11 @@ def test_an_op_along_the_last_axis_does_not_mix_samples():
         'the batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
     )
     first = module("() -> ()", lambda s, x: s.emit("columns", x, start=0, width=1))
-    says(first, "Q: its signature promises (), its trace gave f32[1], not f32[2]")
+    says(
+        first,
+        "Q: columns works along the last axis, but one sample has no axis here: f32[2] is the "
+        'batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
+    )
 
 
 def test_what_sums_over_the_batch_may_be_used_inside():

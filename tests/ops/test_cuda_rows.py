@@ -15,7 +15,8 @@ from sweep import Case, assert_agrees, reference, retyped, same_bits, sample_cas
 
 from noeira.codegen import cuda
 from noeira.codegen.cuda import CudaTarget
-from noeira.ir.op import Draw, Sample, op
+from noeira.ir.op import op
+from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import TensorType
 
 pytestmark = needs_cxx

@@ -17,13 +17,13 @@ from needs import needs_compiler
 
 import noeira
 from noeira.ir.attributes import filled
+from noeira.ir.gradients import gradients
 from noeira.ir.graph import Attrs, Builder, Node, Origin, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.op import OPS, Op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.scalar import Expr, call, select, var
 from noeira.ir.types import TensorType
-from noeira.passes.vjp import gradients
 
 OPS_FILE = '''
 import numpy as np
@@ -57,8 +57,8 @@ class RowReverse(Op):
     def reference(self, attrs, x):
         return (x[..., ::-1].copy(),)
 
-    def vjp(self, builder, node, cotangents, wanted):
-        return (builder.emit("row_reverse", cotangents[0], hint=f"d.{node.inputs[0].name}"),)
+    def vjp(self, attrs, back):
+        return {"x": back.emit("row_reverse", back.cotangent)}
 
 
 class Cubed(Module):
@@ -328,8 +328,8 @@ class Right(Op):
     def reference(self, attrs: Any, x: np.ndarray) -> Any:
         return self.given(x)
 
-    def vjp(self, builder: Any, node: Any, cotangents: Any, wanted: Any) -> Any:
-        return self.given(builder, cotangents)
+    def vjp(self, attrs: Any, back: Any) -> Any:
+        return self.given(back, back.cotangent)
 
 
 def graph_of(given: Callable[..., Any]) -> Builder:
@@ -346,17 +346,19 @@ def graph_of(given: Callable[..., Any]) -> Builder:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (lambda b, d: d[0], "vjp of own must give a tuple, one entry an input, not %"),
-        (lambda b, d: (d[0], None), "vjp of own gave 2 cotangents for 1 inputs"),
-        (lambda b, d: (b.emit("sum", d[0]),), "vjp of own gave f32[] for x, which is f32[4, 3]"),
-        (lambda b, d: (1.0,), "vjp of own gave 1.0 for x: it must be what builder.emit gave"),
+        (lambda b, d: d, "vjp of own must give a dictionary, the cotangent of each operand"),
+        (lambda b, d: (d, None), "vjp of own gave 2 cotangents for 1 inputs"),
+        (lambda b, d: {"y": d}, "vjp of own gave a cotangent for 'y'; the node has x"),
+        (lambda b, d: {"x": b.emit("sum", d)}, "vjp of own gave f32[] for x, which is f32[4, 3]"),
+        (lambda b, d: {"x": 1.0}, "vjp of own gave 1.0 for x: it must be what back.emit gave"),
+        (lambda b, d: {"x": d} if b.wants("y") else {}, "own has no operand 'y'; it has x"),
     ],
 )
 def test_what_a_vjp_gives(given: Callable[..., Any], said: str) -> None:
     builder = graph_of(given)
     seed = builder.input("seed", MATRIX)
     with pytest.raises(noeira.VerifyError, match=re.escape(said)):
-        gradients(builder, {"y": seed}, [builder.inputs[0].value])
+        gradients(builder, {"y": seed}, [builder.inputs[0].value], "vjp")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from sweep import Case, Kernels, sample_case
 from noeira.codegen.c import CTarget
 from noeira.codegen.cuda_shuffle import padded
 from noeira.errors import VerifyError
+from noeira.ir.gradients import Backward
 from noeira.ir.graph import Builder
-from noeira.ir.op import Draw, Sample, op
+from noeira.ir.op import op
 from noeira.ir.random import ORDER_STREAM, permutation
+from noeira.ir.samples import Draw, Sample
 from noeira.ir.states import COUNTER
 from noeira.runtime.c.compiler import find_compiler
 
@@ -90,6 +92,6 @@ def test_order_has_no_gradient_and_stays_below_its_length() -> None:
     seed, epoch = builder.input("seed", COUNTER), builder.input("epoch", COUNTER)
     order = builder.emit("shuffle", seed, epoch, samples=50)
     node = builder.nodes[-1]
-    assert rule.result_limit(node.attrs, (None, None)) == 50
+    assert rule.result_limits(node.attrs, (COUNTER, COUNTER), (None, None)) == (50,)
     with pytest.raises(VerifyError, match="shuffle has no gradient"):
-        rule.vjp(builder, node, (order,), (True, True))
+        rule.vjp(node.attrs, Backward(builder, node, (order,), (True, True)))

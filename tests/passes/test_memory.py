@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from noeira.errors import VerifyError
 from noeira.ir.graph import Builder, ComputeGraph, Value
 from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage
+from noeira.ir.storage import Memory
 from noeira.ir.text import Dump
 from noeira.ir.types import ALIGNMENT, TensorType, lay_out
 from noeira.passes.dce import DeadCodeElimination
@@ -156,8 +157,9 @@ def check_views(plan: Plan) -> None:
 
 def lying_in(graph: ComputeGraph) -> set[str]:
     """The values that lie in the memory of another one."""
-    views = {n.outputs[0].name for n in graph.nodes if n.op.name == "reshape"}
-    return views | {v.name for n in graph.nodes if n.op.name == "pack" for v in n.inputs}
+    memory = Memory(graph)
+    packed = {v.name for n in graph.nodes if n.op.name == "pack" for v in n.inputs}
+    return {*memory.inside, *packed, *(memory.base(name)[0] for name in packed)}
 
 
 def apart(a: int, a_size: int, b: int, b_size: int) -> bool:
@@ -305,8 +307,20 @@ def test_a_part_that_reads_what_it_overwrites_is_refused():
 
 def test_an_op_that_cannot_work_in_place_is_refused():
     builder, _, s = stateful()
-    builder.update(s, emit(builder, "relu", s))
-    assert refused(builder) == "relu cannot update %s in place: copy %s before"
+    builder.update(s, emit(builder, "softmax", s))
+    assert refused(builder) == "softmax cannot update %s in place: copy %s before"
+
+
+def test_element_wise_ops_work_in_place():
+    """On any operand of the result's size, or several."""
+    builder, x, s = stateful()
+    builder.update(s, emit(builder, "add", emit(builder, "reshape", s, shape=(4,)), x, hint="y"))
+    plan = planned(builder.done([]))
+    check_plan(plan)
+    assert plan.place["y"].root == "state s"
+    builder, _, s = stateful()
+    builder.update(s, emit(builder, "multiply", s, s))
+    check_plan(planned(builder.done([])))
 
 
 def test_an_op_works_in_place_only_on_the_operand_that_it_allows():
@@ -324,12 +338,11 @@ def test_an_op_works_in_place_only_on_the_operand_that_it_allows():
     assert refused(builder) == "record_bad cannot update %a in place: copy %a before"
 
 
-@pytest.mark.parametrize("what", ["x", "s", "view", "constant", "returned", "twice"])
+@pytest.mark.parametrize("what", ["x", "s", "constant", "returned", "twice"])
 def test_an_update_that_has_a_place_already_is_refused(what: str):
     builder, x, s = stateful()
     other = builder.state("other", f32(4))
     y = emit(builder, "relu", x, hint="y")
-    view = emit(builder, "reshape", y, shape=(4,), hint="view")
     if what == "returned":
         builder.update(s, y)
         assert refused(builder, [y]) == "%y is returned but has a place already: copy it"
@@ -341,7 +354,7 @@ def test_an_update_that_has_a_place_already_is_refused(what: str):
         builder.update(other, y)
         builder.update(s, y)
     else:
-        builder.update(s, {"x": x, "s": other, "view": view}[what])
+        builder.update(s, {"x": x, "s": other}[what])
     new = builder.updates[-1].new
     assert refused(builder) == f"{s} cannot take {new}, which has a place already: copy it"
 
@@ -364,7 +377,7 @@ def test_a_result_that_has_a_place_already_is_refused(what: str):
     )
 
 
-@pytest.mark.parametrize("what", ["x", "member", "view", "constant", "returned", "packed", "twice"])
+@pytest.mark.parametrize("what", ["x", "member", "constant", "returned", "packed", "twice"])
 def test_a_part_that_has_a_place_already_is_refused(what: str):
     builder, _, (_, u) = flat()
     x = builder.input("x", f32(32))
@@ -378,11 +391,29 @@ def test_a_part_that_has_a_place_already_is_refused(what: str):
     if what == "constant":
         size = 1
     part = {"x": x, "member": u, "constant": one}.get(what, y)
-    if what == "view":
-        part = emit(builder, "reshape", y, shape=(4, 8), hint="view")
     parts = (part, part) if what == "twice" else (part, z)
     emit(builder, "pack", *parts, size=64, offsets=(0, size))
     assert refused(builder, outputs) == f"{part} is packed but has a place already: copy it"
+
+
+def test_what_a_view_is_all_of_lies_where_the_view_must():
+    """A view that is updated with, packed or returned costs no copy."""
+    builder, params, _ = flat()
+    x, s = builder.input("x", f32(32)), builder.state("s", f32(2, 16))
+    made = [emit(builder, name, x, hint=name) for name in ("relu", "tanh", "sigmoid", "softplus")]
+    views = [emit(builder, "reshape", value, shape=(2, 16)) for value in made]
+    builder.update(s, views[0])
+    builder.update(params, packed(builder, *views[1:3]))
+    plan = planned(builder.done([views[3]]))
+    check_plan(plan)
+    places = [plan.place[value.name] for value in made]
+    assert [(p.root, p.offset) for p in places] == [
+        ("state s", 0),
+        ("state params", 0),
+        ("state params", 128),
+        ("output reshape.3", 0),
+    ]
+    assert plan.arena == 0
 
 
 def test_a_pack_in_a_pack_and_a_view_of_a_part():

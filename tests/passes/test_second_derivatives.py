@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from noeira.ir.gradients import gradients
 from noeira.ir.graph import Builder, ComputeGraph, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.types import TensorType
-from noeira.passes.vjp import gradients
 
 SHAPES = {"w0": (6, 5), "b0": (5,), "w1": (5, 4), "b1": (4,)}
 ROWS = 7
@@ -26,10 +26,10 @@ def classifier(activation: str, smoothing: float) -> ComputeGraph:
     logits = builder.emit("linear", hidden, w1, b1)
     loss, _ = builder.emit("cross_entropy", logits, target, smoothing=smoothing)
     one = builder.emit("constant", value=1.0, dtype="f64")
-    first = gradients(builder, {loss.name: one}, params)
+    first = gradients(builder, {loss.name: one}, params, "vjp")
     directions = {p.name: builder.input(DIRECTION + p.name, p.type) for p in params}
     seeds = {first[p.name].name: directions[p.name] for p in params}
-    second = gradients(builder, seeds, params)
+    second = gradients(builder, seeds, params, "vjp")
     outputs = list[Value]()
     for found, prefix in ((first, GRADIENT), (second, PRODUCT)):
         for param in params:

@@ -83,13 +83,15 @@ def test_every_stage_of_a_compile_is_dumped(
         "02_update.nir",
         "03_dce.nir",
         "04_fuse.nir",
-        "05_schedule.nir",
-        "06_plan.plan",
+        "05_own.nir",
+        "06_own.nir",
+        "07_schedule.nir",
+        "08_plan.plan",
     ]
     assert (tmp_path / "Sequential.c").read_text() == program.source
     toolchain = c_toolchain()
     assert toolchain is not None
-    final = (tmp_path / "sequential.step" / "06_plan.plan").read_text()
+    final = (tmp_path / "sequential.step" / "08_plan.plan").read_text()
     for name in names[:-1]:
         dump = parse_dump((tmp_path / "sequential.step" / name).read_text())
         assert str(lower(dump, toolchain.target)) == final

@@ -185,7 +185,6 @@ UNARY: tuple[tuple[str, dict[str, Any]], ...] = (
     ("relu", {}),
     ("tanh", {}),
     ("sigmoid", {}),
-    ("copy", {}),
     ("scale", {"factor": 0.5}),
     ("clamp", {"low": -0.5, "high": 1e-07}),
     ("elu", {"alpha": 0.25}),

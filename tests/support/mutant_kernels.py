@@ -29,8 +29,9 @@ from noeira.codegen.gemm_stages import gemm_of
 from noeira.codegen.kernels import kernel_text
 from noeira.codegen.lower import body_of
 from noeira.codegen.prelude import device_prelude
-from noeira.ir.op import Sample, op
+from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice
+from noeira.ir.samples import Sample
 from noeira.ir.types import Range
 
 FEW, MANY = (
@@ -200,7 +201,7 @@ def column_cases() -> Iterator[Case]:
 
 def control_cases() -> Iterator[Case]:
     """Kernels of one thread."""
-    for name in ("finite", "count", "accumulate", "advance", "record_bad"):
+    for name in ("finite", "count", "accumulate", "record_bad"):
         yield sample_case(op(name), next(iter(op(name).samples())))
 
 

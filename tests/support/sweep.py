@@ -20,11 +20,14 @@ from noeira.codegen.language import C
 from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.source import Source
 from noeira.ir.arrays import dtype_name, numpy_dtype
+from noeira.ir.attributes import generic
 from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import OPS, Draw, Op, Sample, op
+from noeira.ir.op import OPS, Op, op
 from noeira.ir.ops.elementwise import Elementwise, Slope
 from noeira.ir.plan import Call, Choice
+from noeira.ir.samples import Draw, Sample
 from noeira.ir.scalar import is_const
+from noeira.ir.storage import overwritable
 from noeira.ir.types import TensorType
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.library import build_library, load
@@ -60,7 +63,7 @@ def slopes_of(rule: Op) -> Iterator[Op]:
     if not isinstance(rule, Elementwise):
         return
     for index in range(len(rule.operands)):
-        slope = rule.slope(rule.Attrs(), index)
+        slope = rule.slope(generic(rule.Attrs), index)
         if not is_const(slope, 0) and not is_const(slope, 1):
             yield op(f"{rule.name}.d{index}")
 
@@ -193,9 +196,8 @@ def assert_kept(case: Case, arrays: Sequence[np.ndarray]) -> None:
     """
     if "step" in case.node.op.operands:
         results = reference(case.node, arrays)
-        for result, operand in case.node.op.aliases.items():
-            if result < len(results):
-                np.testing.assert_array_equal(results[result], arrays[operand])
+        for result, (operand,) in overwritable(case.node).items():
+            np.testing.assert_array_equal(results[result], arrays[operand])
 
 
 def guarded(array: np.ndarray, alignment: int = 1) -> np.ndarray:
@@ -240,10 +242,12 @@ class Guarded:
         """`in_place`: outputs take over the memory of the operands that the op lets them have."""
         inputs = [guarded(array, alignment) for array in arrays]
         outputs = [guarded(empty(value), alignment) for value in case.node.outputs]
-        taken = case.node.op.aliases if in_place else {}
-        for output, operand in taken.items():
-            if output < len(outputs):
-                outputs[output] = inputs[operand]
+        taken: dict[int, int] = {}
+        for output, places in overwritable(case.node).items() if in_place else ():
+            free = [place for place in places if place not in taken.values()]
+            if free:
+                taken[output] = free[0]
+                outputs[output] = inputs[free[0]]
         before = [canary(array) for array in outputs]
         return cls(case, arrays, inputs, outputs, frozenset(taken.values()), before)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noeira.ir.op import Draw, Sample
 from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.samples import Draw, Sample, f32
 from noeira.ir.scalar import Expr, call, var
-from noeira.ir.types import TensorType
 
 a, b = var("a"), var("b")
 
@@ -48,17 +47,7 @@ class Divide(Elementwise):
         return a / b
 
     def samples(self) -> tuple[Sample, ...]:
-        type = TensorType("f32", (4, 33))
-        return (Sample((Draw(type), Draw(type, "positive"))),)
-
-
-class Copy(Elementwise):
-    """x, in memory of its own"""
-
-    name = "copy"
-
-    def expression(self, attrs: Any) -> Expr:
-        return var("x")
+        return (Sample((Draw(f32(4, 33)), Draw(f32(4, 33), "positive"))),)
 
 
 class Exp(Elementwise):
@@ -82,4 +71,4 @@ class Log(Elementwise):
         return call("log", var("x"))
 
     def samples(self) -> tuple[Sample, ...]:
-        return (Sample((Draw(TensorType("f32", (4, 33)), "positive"),)),)
+        return (Sample((Draw(f32(4, 33), "positive"),)),)

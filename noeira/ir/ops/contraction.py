@@ -4,33 +4,20 @@ fold into rows.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.checks import one_float_dtype
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Op
+from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-def f32(*shape: int) -> TensorType:
-    """A float type for samples."""
-    return TensorType("f32", shape)
-
-
-def one_float_dtype(name: str, *types: TensorType) -> str:
-    """The dtype that all operands have. Raises DtypeError if they differ or are no floats."""
-    first = types[0].dtype
-    if not all(t.is_float and t.dtype == first for t in types):
-        raise DtypeError(
-            f"{name}: {', '.join(map(str, types))}: operands must be floats of one dtype"
-        )
-    return first
 
 
 @dataclass(frozen=True)
@@ -77,33 +64,23 @@ class Matmul(Op):
             return (a.reshape(-1, a.shape[-1]).T @ b.reshape(-1, b.shape[-1]),)
         return (a @ (b.T if attrs.transpose_b else b),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (a, b), (d,) = node.inputs, cotangents
-        attrs = node.attrs
-        assert isinstance(attrs, MatmulAttrs) and d is not None
+    def vjp(self, attrs: MatmulAttrs, back: Backward) -> dict[str, Value]:
+        (a, b), d = back.inputs, back.cotangent
         if attrs.transpose_a:
-            rules = ((b, d, {"transpose_b": True}), (a, d, {}))
+            rules = {"a": (b, d, {"transpose_b": True}), "b": (a, d, {})}
         elif attrs.transpose_b:
-            rules = ((d, b, {}), (d, a, {"transpose_a": True}))
+            rules = {"a": (d, b, {}), "b": (d, a, {"transpose_a": True})}
         else:
-            rules = ((d, b, {"transpose_b": True}), (a, d, {"transpose_a": True}))
-        return tuple(
-            builder.emit("matmul", left, right, hint=f"d.{value.name}", **flags) if want else None
-            for (left, right, flags), value, want in zip(rules, node.inputs, wanted, strict=True)
-        )
+            rules = {"a": (d, b, {"transpose_b": True}), "b": (a, d, {"transpose_a": True})}
+        return {
+            name: back.emit("matmul", left, right, **flags)
+            for name, (left, right, flags) in rules.items()
+            if back.wants(name)
+        }
 
-    def flops(
-        self, attrs: MatmulAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        a = inputs[0]
-        inner = math.prod(a.shape[:-1]) if attrs.transpose_a else a.shape[-1]
-        return 2 * outputs[0].size * inner
+    def flops(self, attrs: MatmulAttrs, a: TensorType, b: TensorType) -> int:
+        columns = b.shape[0] if attrs.transpose_b else b.shape[-1]
+        return 2 * a.size * columns
 
     def samples(self) -> tuple[Sample, ...]:
         out = list[Sample]()
@@ -116,11 +93,11 @@ class Matmul(Op):
             (127, 257, 33),
         ):
             out += [
-                Sample((Draw(f32(m, k)), Draw(f32(k, n)))),
-                Sample((Draw(f32(m, k)), Draw(f32(n, k))), {"transpose_b": True}),
-                Sample((Draw(f32(k, m)), Draw(f32(k, n))), {"transpose_a": True}),
+                drawn((m, k), (k, n)),
+                drawn((m, k), (n, k), attrs={"transpose_b": True}),
+                drawn((k, m), (k, n), attrs={"transpose_a": True}),
             ]
-        return (*out, Sample((Draw(f32(3, 5, 17)), Draw(f32(17, 9)))))
+        return (*out, drawn((3, 5, 17), (17, 9)))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (
@@ -154,45 +131,35 @@ class Linear(Op):
     ) -> tuple[np.ndarray, ...]:
         return (x @ weight if bias is None else x @ weight + bias,)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        x, weight, *rest = node.inputs
-        (d_y,) = cotangents
-        assert d_y is not None
-        d_bias = d_x = d_weight = None
-        if rest and wanted[2]:
-            d_bias = builder.emit("column_sum", d_y, hint=f"d.{rest[0].name}")
-        if wanted[1]:
-            d_weight = builder.emit("matmul", x, d_y, transpose_a=True, hint=f"d.{weight.name}")
-        if wanted[0]:
-            d_x = builder.emit("matmul", d_y, weight, transpose_b=True, hint=f"d.{x.name}")
-        return (d_x, d_weight, d_bias) if rest else (d_x, d_weight)
+    def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
+        (x, weight), d_y = back.inputs[:2], back.cotangent
+        found = dict[str, Value]()
+        if back.wants("bias"):
+            found["bias"] = back.emit("column_sum", d_y)
+        if back.wants("weight"):
+            found["weight"] = back.emit("matmul", x, d_y, transpose_a=True)
+        if back.wants("x"):
+            found["x"] = back.emit("matmul", d_y, weight, transpose_b=True)
+        return found
 
     def flops(
-        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+        self, attrs: Any, x: TensorType, weight: TensorType, bias: TensorType | None = None
     ) -> int:
-        return 2 * outputs[0].size * inputs[0].shape[-1] + (
-            outputs[0].size if len(inputs) > 2 else 0
-        )
+        rows = x.size // x.shape[-1]
+        return 2 * rows * weight.size + (rows * bias.size if bias is not None else 0)
 
     def samples(self) -> tuple[Sample, ...]:
         shapes = [(m, k, n) for m in (1, 17) for k in (1, 33) for n in (7, 16)]
         shapes += [(100, 257, 10), (127, 100, 127), (257, 16, 1), (33, 900, 33)]
-        with_bias = [Sample((Draw(f32(m, k)), Draw(f32(k, n)), Draw(f32(n)))) for m, k, n in shapes]
         return (
-            *with_bias,
-            Sample((Draw(f32(17, 33)), Draw(f32(33, 7)))),
-            Sample((Draw(f32(2, 3, 5)), Draw(f32(5, 19)), Draw(f32(19)))),
+            *(drawn((m, k), (k, n), (n,)) for m, k, n in shapes),
+            drawn((17, 33), (33, 7)),
+            drawn((2, 3, 5), (5, 19), (19,)),
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (
             BadSample((f32(3, 4), f32(5, 6), f32(6)), "do not fit"),
             BadSample((f32(3, 4), f32(4, 6), f32(4)), "must be f32[6]"),
-            BadSample((f32(3, 4), TensorType("i32", (4, 6))), "one dtype"),
+            BadSample((f32(3, 4), i32(4, 6)), "one dtype"),
         )

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import DtypeError, ShapeError, VerifyError
+from noeira.errors import ShapeError, VerifyError
 from noeira.ir import graph
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, IndexLimit, Op, Sample
-from noeira.ir.types import TensorType
+from noeira.ir.checks import check_classes, class_limit
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import IndexLimit, Op
+from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
+from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,28 +32,6 @@ class SmoothingAttrs(graph.Attrs):
     """smoothing: the share of the target spread evenly over the classes."""
 
     smoothing: float = 0.0
-
-
-def check_logits(name: str, z: TensorType) -> tuple[int, ...]:
-    """The shape of the rows. Raises DtypeError or ShapeError if these are no logits."""
-    if not z.is_float:
-        raise DtypeError(f"{name}: logits {z} must be floats")
-    if not z.shape:
-        raise ShapeError(f"{name}: logits {z} need a class axis")
-    return z.shape[:-1]
-
-
-def check_classes(name: str, z: TensorType, target: TensorType) -> None:
-    """Raises ShapeError or DtypeError if `target` is not one class number for each row."""
-    if target.shape != check_logits(name, z):
-        raise ShapeError(f"{name}: targets {target} must have one entry for each row of {z}")
-    if target.dtype != "i32":
-        raise DtypeError(f"{name}: targets {target} must be i32")
-
-
-def class_limit(z: TensorType) -> IndexLimit:
-    """What class numbers of these logits stay below."""
-    return IndexLimit(z.shape[-1], "classes")
 
 
 def log_sum_exp(z: np.ndarray) -> np.ndarray:
@@ -76,19 +57,34 @@ def smoothed(target: np.ndarray, z: np.ndarray, smoothing: float) -> np.ndarray:
 
 def one_sample(shape: tuple[int, ...], extra: tuple[Draw, ...], smoothing: float) -> Sample:
     """Logits, targets and further operands."""
-    z, rows = TensorType("f32", shape), TensorType("i32", shape[:-1])
-    return Sample((Draw(z), Draw(rows, "index", shape[-1]), *extra), {"smoothing": smoothing})
+    target = Draw(i32(*shape[:-1]), "index", shape[-1])
+    return Sample((Draw(f32(*shape)), target, *extra), {"smoothing": smoothing})
 
 
-class CrossEntropy(Op):
+def check_gradient_operands(name: str, z: TensorType, *lse: TensorType, d_loss: TensorType) -> None:
+    """Raises ShapeError if what the gradient of a loss reads does not go with the logits."""
+    rows = TensorType(z.dtype, z.shape[:-1])
+    if any(one != rows for one in lse) or d_loss != TensorType(z.dtype, ()):
+        raise ShapeError(f"{name}: lse {lse[0]} and d_loss {d_loss} do not fit {z}")
+
+
+class ClassLoss(Op):
+    """The parent of losses over logits: `loss`, a mean over rows, and `lse`, log Σ exp of each row,
+    which the gradient reads.
+    """
+
+    kind, Attrs = "row", SmoothingAttrs
+    operands, results = ("z", "target"), ("loss", "lse")
+
+
+class CrossEntropy(ClassLoss):
     """loss = mean over rows of lse(z) - Σ_c t_c z_c, lse(z) = log Σ_c exp z_c; t is the smoothed
     class number.
 
     z [..., C], target i32[...] below C -> loss [], lse [...]
     """
 
-    name, kind, Attrs = "cross_entropy", "row", SmoothingAttrs
-    operands, results = ("z", "target"), ("loss", "lse")
+    name = "cross_entropy"
 
     def infer(
         self, attrs: SmoothingAttrs, z: TensorType, target: TensorType
@@ -110,46 +106,28 @@ class CrossEntropy(Op):
             rows = (1 - s) * rows + s * (lse - z.mean(-1))
         return (rows.mean().astype(z.dtype), lse)
 
-    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
         return {1: class_limit(operands[0])}
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (z, target), (_, lse), (d_loss, d_lse) = node.inputs, node.outputs, cotangents
+    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
+        (z, target), (_, lse), (d_loss, d_lse) = back.inputs, back.outputs, back.cotangents
         if d_loss is None:
-            d_loss = builder.emit("constant", value=0.0, dtype=z.type.dtype, hint="zero")
-        extra = () if d_lse is None else (d_lse,)
-        smoothing = node.attrs.smoothing  # type: ignore[attr-defined]
-        d_z = builder.emit(
-            "cross_entropy_grad",
-            *(z, target, lse, d_loss, *extra),
-            smoothing=smoothing,
-            hint=f"d.{z.name}",
-        )
-        return (d_z, None)
+            d_loss = back.emit("constant", value=0.0, dtype=z.type.dtype)
+        operands = [value for value in (z, target, lse, d_loss, d_lse) if value is not None]
+        return {"z": back.emit("cross_entropy_grad", *operands, smoothing=attrs.smoothing)}
 
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 4 * inputs[0].size
+    def flops(self, attrs: SmoothingAttrs, z: TensorType, target: TensorType) -> int:
+        return 4 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
         return tuple(one_sample(s, (), smoothing) for s in SHAPES for smoothing in (0.0, 0.1))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        z = TensorType("f32", (4, 10))
+        z = f32(4, 10)
         return (
-            BadSample((z, TensorType("i32", (5,))), "one entry for each row"),
+            BadSample((z, i32(5)), "one entry for each row"),
             BadSample((z, TensorType("i64", (4,))), "must be i32"),
-            BadSample((TensorType("i32", (4, 10)), TensorType("i32", (4,))), "must be floats"),
+            BadSample((i32(4, 10), i32(4)), "must be floats"),
         )
 
 
@@ -174,9 +152,7 @@ class CrossEntropyGrad(Op):
         d_lse: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         check_classes(self.name, z, target)
-        rows = TensorType(z.dtype, z.shape[:-1])
-        if lse != rows or d_loss != TensorType(z.dtype, ()) or (d_lse or rows) != rows:
-            raise ShapeError(f"{self.name}: lse {lse} and d_loss {d_loss} do not fit {z}")
+        check_gradient_operands(self.name, z, lse, *([d_lse] if d_lse else []), d_loss=d_loss)
         return (z,)
 
     def reference(
@@ -196,39 +172,22 @@ class CrossEntropyGrad(Op):
         weight = each if d_lse is None else (each + d_lse)[..., None]
         return ((q * weight - smoothed(target, z, attrs.smoothing) * each).astype(z.dtype),)
 
-    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
         return {1: class_limit(operands[0])}
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (d,) = cotangents
-        assert d is not None
-        z, _, lse, d_loss, *rest = node.inputs
-        hints = (f"d.{z.name}", f"d.{lse.name}", f"d.{d_loss.name}", "d.d_lse")
-        d_z, d_lse_in, d_d_loss, d_d_lse = builder.emit(
-            "cross_entropy_grad_grad",
-            *(d, *node.inputs),
-            smoothing=node.attrs.smoothing,  # type: ignore[attr-defined]
-            hint=hints,
+    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
+        d_z, d_lse_in, d_d_loss, d_d_lse = back.emit(
+            "cross_entropy_grad_grad", back.cotangent, *back.inputs, smoothing=attrs.smoothing
         )
-        return (d_z, None, d_lse_in, d_d_loss, *([d_d_lse] if rest else []))
+        found = {"z": d_z, "lse": d_lse_in, "d_loss": d_d_loss}
+        return found | ({"d_lse": d_d_lse} if len(back.inputs) > 4 else {})
 
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 4 * inputs[0].size
+    def flops(self, attrs: SmoothingAttrs, z: TensorType, *rest: TensorType) -> int:
+        return 4 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(shape: tuple[int, ...], smoothing: float, with_d_lse: bool) -> Sample:
-            rows, scalar = Draw(TensorType("f32", shape[:-1])), Draw(TensorType("f32", ()))
+            rows, scalar = Draw(f32(*shape[:-1])), Draw(f32())
             extra = (rows, scalar, rows) if with_d_lse else (rows, scalar)
             return one_sample(shape, extra, smoothing)
 
@@ -238,8 +197,8 @@ class CrossEntropyGrad(Op):
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        z, rows = TensorType("f32", (4, 10)), TensorType("f32", (5,))
-        target, scalar = TensorType("i32", (4,)), TensorType("f32", ())
+        z, rows = f32(4, 10), f32(5)
+        target, scalar = i32(4), f32()
         return (BadSample((z, target, rows, scalar), "do not fit"),)
 
 
@@ -289,25 +248,14 @@ class CrossEntropyGradGrad(Op):
             (g * q).sum(-1).astype(dtype),
         )
 
-    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
         return {2: class_limit(operands[1])}
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
+    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         raise VerifyError("cross_entropy has no third derivative")
 
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 8 * inputs[0].size
+    def flops(self, attrs: SmoothingAttrs, g: TensorType, *rest: TensorType) -> int:
+        return 8 * g.size
 
     def samples(self) -> tuple[Sample, ...]:
         out = []
@@ -317,6 +265,6 @@ class CrossEntropyGradGrad(Op):
         return tuple(out)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        z, rows, scalar = (TensorType("f32", s) for s in ((4, 10), (4,), ()))
-        g, target = TensorType("f32", (4, 9)), TensorType("i32", (4,))
+        z, rows, scalar = (f32(*s) for s in ((4, 10), (4,), ()))
+        g, target = f32(4, 9), i32(4)
         return (BadSample((g, z, target, rows, scalar), "must be"),)

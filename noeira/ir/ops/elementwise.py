@@ -4,23 +4,23 @@ derivative.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.attributes import generic
+from noeira.ir.checks import broadcasts
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Op
+from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-def broadcasts(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether a shape is read along another: equal, rank 0, or its last axes."""
-    return part == () or (len(part) <= len(whole) and whole[len(whole) - len(part) :] == part)
 
 
 def fault_of(expression: Any, operands: tuple[str, ...], result: str = "") -> str:
@@ -64,9 +64,9 @@ class Elementwise(Op):
 
         Raises VerifyError if a slope is no expression over the operands and the result.
         """
-        found = list[tuple[str, ...]]()
+        found, attrs = list[tuple[str, ...]](), generic(self.Attrs)
         for index, operand in enumerate(self.operands):
-            slope = self.slope(self.Attrs(), index)
+            slope = self.slope(attrs, index)
             if fault := fault_of(slope, self.operands, "y"):
                 raise VerifyError(f"{self.name}: its slope in {operand} {fault}")
             found.append(scalar.variables(slope))
@@ -79,7 +79,7 @@ class Elementwise(Op):
     @cached_property
     def fault(self) -> str:
         """What is wrong with the expression; empty if nothing is."""
-        return fault_of(self.expression(self.Attrs()), self.operands)
+        return fault_of(self.expression(generic(self.Attrs)), self.operands)
 
     def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
         if len(types) != len(self.operands):
@@ -103,72 +103,54 @@ class Elementwise(Op):
         values = dict(zip(self.operands, arrays, strict=True))
         return (scalar.evaluate(self.expression(attrs), values, arrays[0].dtype),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (d_y,) = cotangents
-        assert d_y is not None
-        given = dict(zip(self.operands, node.inputs, strict=True)) | {"y": node.outputs[0]}
-        found = list[Value | None]()
-        slope_operands = self.slope_operands
-        for index, value in enumerate(node.inputs):
-            slope = self.slope(node.attrs, index)
-            if not wanted[index] or scalar.is_const(slope, 0):
-                found.append(None)
+    def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
+        d_y, found = back.cotangent, dict[str, Value]()
+        given = dict(zip(self.operands, back.inputs, strict=True)) | {"y": back.outputs[0]}
+        for index, name in enumerate(self.operands):
+            slope = self.slope(attrs, index)
+            if not back.wants(name) or scalar.is_const(slope, 0):
                 continue
             full = d_y
             if not scalar.is_const(slope, 1):
-                read = [given[name] for name in slope_operands[index]]
-                attrs = {
-                    name: getattr(node.attrs, name) for name in node.attrs.__dataclass_fields__
-                }
-                full = builder.emit(
-                    f"{self.name}.d{index}", d_y, *read, hint=f"d.{value.name}", **attrs
-                )
-            found.append(reduce_to(builder, full, value))
-        return tuple(found)
+                read = [given[operand] for operand in self.slope_operands[index]]
+                full = back.emit(f"{self.name}.d{index}", d_y, *read, **vars(attrs))
+            found[name] = reduce_to(back, full, given[name].type.shape)
+        return found
 
-    def flops(
-        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return outputs[0].size * scalar.operation_count(self.expression(attrs))
+    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
+        whole = max(types, key=lambda t: t.size)
+        return {0: tuple(i for i, t in enumerate(types) if t.size == whole.size)}
+
+    def flops(self, attrs: Any, *types: TensorType) -> int:
+        return max(t.size for t in types) * scalar.operation_count(self.expression(attrs))
 
     def samples(self) -> tuple[Sample, ...]:
-        f32 = lambda *shape: TensorType("f32", shape)  # noqa: E731
-        shapes = ((1,), (7,), (4, 33), (2, 3, 17))
-        same = [Sample((Draw(f32(*s)),) * len(self.operands)) for s in shapes]
-        if len(self.operands) > 1:
-            rest = (Draw(f32(5, 19)),) * (len(self.operands) - 1)
-            same += [Sample((*rest, Draw(f32(19)))), Sample((*rest, Draw(f32())))]
+        count = len(self.operands)
+        same = [drawn(*((shape,) * count)) for shape in ((1,), (7,), (4, 33), (2, 3, 17))]
+        if count > 1:
+            same += [drawn(*(((5, 19),) * (count - 1)), last) for last in ((19,), ())]
         return tuple(same)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        ints = (TensorType("i32", (3,)),) * len(self.operands)
-        bad = [BadSample(ints, "must be floats of one dtype")]
+        bad = [BadSample((i32(3),) * len(self.operands), "must be floats of one dtype")]
         if len(self.operands) == 2:
-            types = (TensorType("f32", (3, 4)), TensorType("f32", (3,)))
-            bad.append(BadSample(types, "does not fit"))
+            bad.append(BadSample((f32(3, 4), f32(3)), "does not fit"))
         return tuple(bad)
 
 
-def reduce_to(builder: Builder, full: Value, value: Value) -> Value:
-    """Sum a cotangent over the axes along which `value` was broadcast."""
-    if value.type.shape == full.type.shape:
-        return full
-    if value.type.shape == ():
-        return builder.emit("sum", full, hint=f"d.{value.name}")
-    rows = full
-    if len(value.type.shape) > 1:
-        flat = (full.type.size // value.type.size, value.type.size)
-        rows = builder.emit("reshape", full, shape=flat, hint=f"d.{value.name}.rows")
-    summed = builder.emit("column_sum", rows, hint=f"d.{value.name}")
-    if len(value.type.shape) > 1:
-        return builder.emit("reshape", summed, shape=value.type.shape, hint=f"d.{value.name}")
-    return summed
+def reduce_to(back: Backward, full: Value, shape: tuple[int, ...], scale: float = 1.0) -> Value:
+    """`scale` times the sum of a cotangent over the axes along which an operand of that shape was
+    broadcast.
+    """
+    if shape == full.type.shape:
+        return full if scale == 1.0 else back.emit("scale", full, factor=scale)
+    if shape == ():
+        return back.emit("sum", full, scale=scale)
+    if len(shape) == 1:
+        return back.emit("column_sum", full, scale=scale)
+    columns = math.prod(shape)
+    rows = back.emit("reshape", full, shape=(full.type.size // columns, columns))
+    return back.emit("reshape", back.emit("column_sum", rows, scale=scale), shape=shape)
 
 
 class Slope(Elementwise):
@@ -197,6 +179,11 @@ class Slope(Elementwise):
     def samples(self) -> tuple[Sample, ...]:
         f32 = TensorType("f32", (4, 33))
         return (Sample((Draw(f32),) * len(self.operands)),)
+
+
+def size_of(sample: Sample) -> int:
+    """The elements of a sample's largest operand."""
+    return max(draw.type.size for draw in sample.operands)
 
 
 def times_slope(d: Expr, slope: Expr) -> Expr:

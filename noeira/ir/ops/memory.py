@@ -1,5 +1,5 @@
-"""Views, which launch nothing: `constant`, `pack`, `reshape`; and `take`, which gathers a
-mini-batch.
+"""Views, which launch nothing: `constant`, `pack`, `reshape`; `copy`, a value in memory of its own;
+and `take`, which gathers a mini-batch.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Cost, Draw, IndexLimit, Op, Sample
-from noeira.ir.types import DTYPE_BYTES, TensorType
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Cost, IndexLimit, Limits, Op
+from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
+from noeira.ir.storage import Holding, Inside, Literal
+from noeira.ir.types import DTYPE_BYTES, TensorType, Types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +32,7 @@ class ConstantAttrs(graph.Attrs):
 class Constant(Op):
     """A literal of rank 0; it lives in the program's read-only data."""
 
-    name, kind, launches, Attrs = "constant", "view", False, ConstantAttrs
+    name, Attrs = "constant", ConstantAttrs
 
     def infer(self, attrs: ConstantAttrs) -> tuple[TensorType, ...]:
         return (TensorType(attrs.dtype, ()),)
@@ -39,17 +42,14 @@ class Constant(Op):
 
         return (numpy_dtype(attrs.dtype).type(attrs.value),)
 
-    def result_limit(self, attrs: ConstantAttrs, limits: tuple[int | None, ...]) -> int | None:
-        return int(attrs.value) + 1 if 0 <= attrs.value < 2**63 else None
+    def storage(self, attrs: ConstantAttrs, operands: Types) -> Literal:
+        return Literal(attrs.value)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        return ()
+    def result_limits(self, attrs: ConstantAttrs, operands: Types, limits: Limits) -> Limits:
+        return (int(attrs.value) + 1 if 0 <= attrs.value < 2**63 else None,)
+
+    def vjp(self, attrs: ConstantAttrs, back: Backward) -> dict[str, Value]:
+        return {}
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample((), {"value": 0.5}), Sample((), {"value": 3.0, "dtype": "i64"}))
@@ -69,8 +69,7 @@ class Pack(Op):
     to begin with.
     """
 
-    name, kind, launches, Attrs = "pack", "view", False, PackAttrs
-    operands = ("parts",)
+    name, operands, Attrs = "pack", ("parts",), PackAttrs
 
     def infer(self, attrs: PackAttrs, *parts: TensorType) -> tuple[TensorType, ...]:
         if not parts or len(parts) != len(attrs.offsets):
@@ -94,12 +93,15 @@ class Pack(Op):
             flat[offset : offset + part.size] = part.ravel()
         return (flat,)
 
+    def storage(self, attrs: PackAttrs, operands: Types) -> Holding:
+        return Holding(attrs.offsets)
+
     def samples(self) -> tuple[Sample, ...]:
-        parts = (Draw(TensorType("f32", (3, 4))), Draw(TensorType("f32", (5,))))
+        parts = (Draw(f32(3, 4)), Draw(f32(5)))
         return (Sample(parts, {"layout": "net", "size": 64, "offsets": (0, 32)}, ()),)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        part = TensorType("f32", (40,))
+        part = f32(40)
         return (
             BadSample((part, part), "overlap", {"size": 96, "offsets": (0, 32)}),
             BadSample((part,), "is negative", {"size": 96, "offsets": (-32,)}),
@@ -117,8 +119,7 @@ class ReshapeAttrs(graph.Attrs):
 class Reshape(Op):
     """The same elements under another shape."""
 
-    name, kind, launches, Attrs = "reshape", "view", False, ReshapeAttrs
-    operands = ("x",)
+    name, operands, Attrs = "reshape", ("x",), ReshapeAttrs
 
     def infer(self, attrs: ReshapeAttrs, x: TensorType) -> tuple[TensorType, ...]:
         if math.prod(attrs.shape) != x.size:
@@ -128,24 +129,46 @@ class Reshape(Op):
     def reference(self, attrs: ReshapeAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x.reshape(attrs.shape),)
 
-    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
-        return limits[0]
+    def storage(self, attrs: ReshapeAttrs, operands: Types) -> Inside:
+        return Inside()
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        return (builder.emit("reshape", d, shape=x.type.shape, hint=f"d.{x.name}"),)  # type: ignore[arg-type]
+    def result_limits(self, attrs: ReshapeAttrs, operands: Types, limits: Limits) -> Limits:
+        return limits
+
+    def vjp(self, attrs: ReshapeAttrs, back: Backward) -> dict[str, Value]:
+        return {"x": back.emit("reshape", back.cotangent, shape=back.inputs[0].type.shape)}
 
     def samples(self) -> tuple[Sample, ...]:
-        return (Sample((Draw(TensorType("f32", (6, 4))),), {"shape": (3, 8)}),)
+        return (drawn((6, 4), attrs={"shape": (3, 8)}),)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("f32", (6, 4)),), "has 24 elements", {"shape": (5, 5)}),)
+        return (BadSample((f32(6, 4),), "has 24 elements", {"shape": (5, 5)}),)
+
+
+class Copy(Op):
+    """x, of any dtype, in memory of its own"""
+
+    name, operands = "copy", ("x",)
+
+    def infer(self, attrs: Any, x: TensorType) -> tuple[TensorType, ...]:
+        return (x,)
+
+    def reference(self, attrs: Any, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        return (np.array(x),)
+
+    def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
+        return limits
+
+    def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
+        return {"x": back.cotangent}
+
+    def samples(self) -> tuple[Sample, ...]:
+        floats = [Draw(f32(*shape)) for shape in ((), (7,), (4, 33), (100, 257))]
+        whole = [Draw(TensorType(dtype, (3, 5)), "index", 2) for dtype in ("i32", "i64", "u8")]
+        flags = Draw(TensorType("bool", (7,)), "true")
+        return tuple(Sample((draw,)) for draw in (*floats, *whole, flags))
 
 
 @dataclass(frozen=True)
@@ -183,38 +206,38 @@ class Take(Op):
         return (data[order[(int(cursor) + np.arange(attrs.rows)) % len(order)]],)
 
     def cost(
-        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
+        self, attrs: TakeAttrs, data: TensorType, order: TensorType, cursor: TensorType
     ) -> Cost:
         """The rows that are taken and their places, not the whole data set."""
-        places = attrs.rows * DTYPE_BYTES[inputs[1].dtype]
-        taken = outputs[0].nbytes
-        return Cost(0, taken + places + inputs[2].nbytes, taken)
+        (result,) = self.infer(attrs, data, order, cursor)
+        places = attrs.rows * DTYPE_BYTES[order.dtype]
+        return Cost(0, result.nbytes + places + cursor.nbytes, result.nbytes)
 
-    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
         return {1: IndexLimit(operands[0].shape[0], "samples")}
 
-    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
-        return limits[0]
+    def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
+        return limits[:1]
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(data: TensorType, rows: int) -> Sample:
             n = data.shape[0]
             operands = (
                 Draw(data, "normal" if data.is_float else "index", 10),
-                Draw(TensorType("i32", (n,)), "index", n),
+                Draw(i32(n), "index", n),
                 Draw(TensorType("i64", ()), "index", 3 * n),
             )
             return Sample(operands, {"rows": rows}, ())
 
         return (
-            sample(TensorType("f32", (20, 7)), 6),
-            sample(TensorType("f32", (20, 4, 33)), 20),
-            sample(TensorType("i32", (17,)), 5),
+            sample(f32(20, 7), 6),
+            sample(f32(20, 4, 33), 20),
+            sample(i32(17), 5),
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        data, cursor = TensorType("f32", (20, 7)), TensorType("i64", ())
+        data, cursor = f32(20, 7), TensorType("i64", ())
         return (
-            BadSample((data, TensorType("i32", (19,)), cursor), "one entry a sample"),
-            BadSample((data, TensorType("i32", (20,)), cursor), "21 rows", {"rows": 21}),
+            BadSample((data, i32(19), cursor), "one entry a sample"),
+            BadSample((data, i32(20), cursor), "21 rows", {"rows": 21}),
         )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.op import BadSample, Draw, IndexLimit, Op, Sample
-from noeira.ir.ops.cross_entropy import check_classes, class_limit
-from noeira.ir.types import TensorType
+from noeira.ir.checks import check_classes, class_limit
+from noeira.ir.op import IndexLimit, Op
+from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
+from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,12 +51,12 @@ class TopK(Op):
         correct = (before < attrs.k) & ~np.isnan(z).any(-1)
         return (np.asarray(correct.sum(), np.int64), np.asarray(correct.size, np.int64))
 
-    def index_limits(self, attrs: Any, operands: tuple[TensorType, ...]) -> dict[int, IndexLimit]:
+    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
         return {1: class_limit(operands[0])}
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(shape: tuple[int, ...], k: int) -> Sample:
-            z, rows = TensorType("f32", shape), TensorType("i32", shape[:-1])
+            z, rows = f32(*shape), i32(*shape[:-1])
             return Sample((Draw(z), Draw(rows, "index", shape[-1])), {"k": k}, ())
 
         return tuple(
@@ -63,5 +64,5 @@ class TopK(Op):
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        z, rows = TensorType("f32", (4, 10)), TensorType("i32", (4,))
+        z, rows = f32(4, 10), i32(4)
         return (BadSample((z, rows), "has 10 classes", {"k": 11}),)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.types import TensorType
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Limits, Op
+from noeira.ir.samples import BadSample, Sample, drawn, f32
+from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 class Concat(Op):
     """The operands side by side: [..., N₀], [..., N₁], … -> [..., N₀ + N₁ + …]"""
 
-    name, operands = "concat", ("parts",)
+    name, operands, mixes_samples = "concat", ("parts",), True
 
     def infer(self, attrs: Any, *parts: TensorType) -> tuple[TensorType, ...]:
         if not parts or any(not p.shape for p in parts):
@@ -35,42 +37,28 @@ class Concat(Op):
 
         return (np.concatenate(parts, axis=-1),)
 
-    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
+    def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         known = [limit for limit in limits if limit is not None]
-        return max(known) if len(known) == len(limits) else None
+        return (max(known) if len(known) == len(limits) else None,)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (d,) = cotangents
-        assert d is not None
+    def vjp(self, attrs: Any, back: Backward) -> tuple[Value | None, ...]:
         found, start = list[Value | None](), 0
-        for part, want in zip(node.inputs, wanted, strict=True):
+        for part, want in zip(back.inputs, back.wanted, strict=True):
             width = part.type.shape[-1]
-            hint = f"d.{part.name}"
-            found.append(
-                builder.emit("columns", d, start=start, width=width, hint=hint) if want else None
-            )
+            columns = {"start": start, "width": width}
+            found.append(back.emit("columns", back.cotangent, **columns) if want else None)
             start += width
         return tuple(found)
 
     def samples(self) -> tuple[Sample, ...]:
-        def sample(*shapes: tuple[int, ...]) -> Sample:
-            return Sample(tuple(Draw(TensorType("f32", s)) for s in shapes))
-
         return (
-            sample((5, 3), (5, 17), (5, 1)),
-            sample((33,), (7,)),
-            sample((2, 3, 16), (2, 3, 16)),
+            drawn((5, 3), (5, 17), (5, 1)),
+            drawn((33,), (7,)),
+            drawn((2, 3, 16), (2, 3, 16)),
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        types = (TensorType("f32", (3, 4)), TensorType("f32", (2, 4)))
-        return (BadSample(types, "differ in more than the last axis"),)
+        return (BadSample((f32(3, 4), f32(2, 4)), "differ in more than the last axis"),)
 
 
 @dataclass(frozen=True)
@@ -81,10 +69,24 @@ class ColumnsAttrs(graph.Attrs):
     width: int = 1
 
 
-class Columns(Op):
+class Window(Op):
+    """The parent of `columns` and `pad_columns`, each the gradient of the other."""
+
+    operands, Attrs, mixes_samples = ("x",), ColumnsAttrs, True
+    opposite: str
+
+    def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
+        return limits
+
+    def vjp(self, attrs: ColumnsAttrs, back: Backward) -> dict[str, Value]:
+        width = back.inputs[0].type.shape[-1]
+        return {"x": back.emit(self.opposite, back.cotangent, start=attrs.start, width=width)}
+
+
+class Columns(Window):
     """Columns start … start + width of x: [..., N] -> [..., width]"""
 
-    name, Attrs, operands = "columns", ColumnsAttrs, ("x",)
+    name, opposite = "columns", "pad_columns"
 
     def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
         if not x.shape or attrs.start < 0 or attrs.start + attrs.width > x.shape[-1]:
@@ -94,36 +96,20 @@ class Columns(Op):
     def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x[..., attrs.start : attrs.start + attrs.width].copy(),)
 
-    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
-        return limits[0]
-
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        start = node.attrs.start  # type: ignore[attr-defined]
-        width = x.type.shape[-1]
-        return (builder.emit("pad_columns", d, start=start, width=width, hint=f"d.{x.name}"),)
-
     def samples(self) -> tuple[Sample, ...]:
-        x = Draw(TensorType("f32", (5, 33)))
-        return tuple(Sample((x,), {"start": s, "width": w}) for s, w in ((0, 33), (3, 17), (32, 1)))
+        windows = ((0, 33), (3, 17), (32, 1))
+        return tuple(drawn((5, 33), attrs={"start": s, "width": w}) for s, w in windows)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("f32", (3, 4)),), "are not in", {"start": 3, "width": 2}),)
+        return (BadSample((f32(3, 4),), "are not in", {"start": 3, "width": 2}),)
 
 
-class PadColumns(Op):
+class PadColumns(Window):
     """x as columns from `start` on of a tensor that is `width` wide and zero elsewhere: [..., N] ->
     [..., width]
     """
 
-    name, Attrs, operands = "pad_columns", ColumnsAttrs, ("x",)
+    name, opposite = "pad_columns", "columns"
 
     def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
         if not x.shape or attrs.start < 0 or attrs.start + x.shape[-1] > attrs.width:
@@ -139,27 +125,9 @@ class PadColumns(Op):
         out[..., attrs.start : attrs.start + x.shape[-1]] = x
         return (out,)
 
-    def result_limit(self, attrs: Any, limits: tuple[int | None, ...]) -> int | None:
-        return limits[0]
-
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        start = node.attrs.start  # type: ignore[attr-defined]
-        width = x.type.shape[-1]
-        return (builder.emit("columns", d, start=start, width=width, hint=f"d.{x.name}"),)
-
     def samples(self) -> tuple[Sample, ...]:
-        x = Draw(TensorType("f32", (5, 17)))
-        return tuple(
-            Sample((x,), {"start": s, "width": w}) for s, w in ((0, 17), (3, 33), (15, 32))
-        )
+        windows = ((0, 17), (3, 33), (15, 32))
+        return tuple(drawn((5, 17), attrs={"start": s, "width": w}) for s, w in windows)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("f32", (3, 4)),), "is wider than", {"start": 3, "width": 6}),)
+        return (BadSample((f32(3, 4),), "is wider than", {"start": 3, "width": 6}),)

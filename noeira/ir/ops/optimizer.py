@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
-from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.ops.control import expect
+from noeira.ir.checks import expect
+from noeira.ir.op import Op
+from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.states import COUNTER, FIRST_MOMENT, FLAG, SECOND_MOMENT
 from noeira.ir.types import Range, TensorType
 
@@ -68,6 +69,10 @@ class Optimizer(Op):
         """The flat states that it needs beside the parameters."""
         return ()
 
+    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
+        places = [self.operands.index(name) for name in self.results]
+        return {result: (at,) for result, at in enumerate(places) if at < len(types)}
+
 
 class SGD(Optimizer):
     """Stochastic gradient descent as in PyTorch.
@@ -77,7 +82,7 @@ class SGD(Optimizer):
     lr [], step i64[], ok bool[], m [N] (with momentum) -> p' [N] (, m' [N])
     """
 
-    name, Attrs, aliases = "sgd", SGDAttrs, {0: 0, 1: 5}
+    name, Attrs = "sgd", SGDAttrs
     operands, results = ("p", "g", "lr", "step", "ok", "m"), ("p", "m")
 
     def moments(self, attrs: SGDAttrs) -> tuple[str, ...]:
@@ -120,14 +125,12 @@ class SGD(Optimizer):
         change = g + number(attrs.momentum) * moved if attrs.nesterov else moved
         return (p - lr * change, moved)
 
-    def flops(
-        self, attrs: SGDAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return inputs[0].size * (2 + 3 * bool(attrs.momentum) + 2 * bool(attrs.weight_decay))
+    def flops(self, attrs: SGDAttrs, *types: TensorType) -> int:
+        return types[0].size * (2 + 3 * bool(attrs.momentum) + 2 * bool(attrs.weight_decay))
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(size: int, **attrs: Any) -> Sample:
-            flat, scalar = Draw(TensorType("f32", (size,))), Draw(TensorType("f32", ()))
+            flat, scalar = Draw(f32(size)), Draw(f32())
             rest = (scalar, Draw(COUNTER, "counter"), Draw(FLAG, "true"))
             moments = (flat,) if attrs.get("momentum") else ()
             return Sample((flat, flat, *rest, *moments), attrs, ())
@@ -142,10 +145,10 @@ class SGD(Optimizer):
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        flat, lr = TensorType("f32", (8,)), TensorType("f32", ())
+        flat, lr = f32(8), f32()
         return (
             BadSample((flat, flat, lr, COUNTER, FLAG), "goes with a momentum", {"momentum": 0.9}),
-            BadSample((flat, TensorType("f32", (9,)), lr, COUNTER, FLAG), "of one type"),
+            BadSample((flat, f32(9), lr, COUNTER, FLAG), "of one type"),
             BadSample((flat, flat, lr, COUNTER, FLAG), "decay 4:9 is", {"decay": (Range(4, 9),)}),
         )
 
@@ -172,7 +175,7 @@ class Adam(Optimizer):
     eps). p [N], g [N], lr [], step i64[], ok bool[], m [N], v [N] -> p' [N], m' [N], v' [N]
     """
 
-    name, Attrs, aliases = "adam", AdamAttrs, {0: 0, 1: 5, 2: 6}
+    name, Attrs = "adam", AdamAttrs
     operands = ("p", "g", "lr", "step", "ok", "m", "v")
     results = ("p", "m", "v")
 
@@ -223,15 +226,13 @@ class Adam(Optimizer):
         root = number(1 / np.sqrt(1 - attrs.beta2**t))
         return (p - rate * m / (np.sqrt(v) * root + number(attrs.eps)), m, v)
 
-    def flops(
-        self, attrs: AdamAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return inputs[0].size * (12 + 2 * bool(attrs.weight_decay))
+    def flops(self, attrs: AdamAttrs, *types: TensorType) -> int:
+        return types[0].size * (12 + 2 * bool(attrs.weight_decay))
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(size: int, **attrs: Any) -> Sample:
-            flat, scalar = Draw(TensorType("f32", (size,))), Draw(TensorType("f32", ()))
-            second = Draw(TensorType("f32", (size,)), "positive")
+            flat, scalar = Draw(f32(size)), Draw(f32())
+            second = Draw(f32(size), "positive")
             rest = (scalar, Draw(COUNTER, "counter"), Draw(FLAG, "true"))
             return Sample((flat, flat, *rest, flat, second), attrs, ())
 
@@ -244,9 +245,9 @@ class Adam(Optimizer):
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        flat, lr = TensorType("f32", (8,)), TensorType("f64", ())
-        f32, outside = TensorType("f32", ()), (Range(0, 4), Range(3, 8))
+        flat, lr = f32(8), TensorType("f64", ())
+        rate, outside = f32(), (Range(0, 4), Range(3, 8))
         return (
             BadSample((flat, flat, lr, COUNTER, FLAG, flat, flat), "must be f32[]"),
-            BadSample((flat, flat, f32, COUNTER, FLAG, flat, flat), "3:8 is", {"decay": outside}),
+            BadSample((flat, flat, rate, COUNTER, FLAG, flat, flat), "3:8 is", {"decay": outside}),
         )

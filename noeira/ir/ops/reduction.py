@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.ops.elementwise import broadcasts
+from noeira.ir.checks import broadcasts, check_rows, float_operand
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import reduce_to
+from noeira.ir.samples import BadSample, Sample, drawn, each, f32, i32
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -25,95 +28,66 @@ class ScaleAttrs(graph.Attrs):
     scale: float = 1.0
 
 
-def float_operand(name: str, x: TensorType) -> None:
-    """Raises DtypeError if the operand is no float."""
-    if not x.is_float:
-        raise DtypeError(f"{name}: {x} is not a float")
+class Reduction(Op):
+    """The parent of sums of one operand `x`: an addition for each element."""
+
+    operands = ("x",)
+
+    def flops(self, attrs: Any, x: TensorType) -> int:
+        return x.size
 
 
-class Sum(Op):
+class ScaledSum(Reduction):
+    """The parent of sums whose gradient is repeated along leading axes."""
+
+    Attrs = ScaleAttrs
+
+    def vjp(self, attrs: ScaleAttrs, back: Backward) -> dict[str, Value]:
+        shape = back.inputs[0].type.shape
+        return {"x": back.emit("broadcast", back.cotangent, shape=shape, scale=attrs.scale)}
+
+
+class Sum(ScaledSum):
     """scale · Σ x over every element, -> rank 0. The order is fixed: chunks of rows, then the
     chunks in order.
     """
 
-    name, kind, operands, Attrs = "sum", "row", ("x",), ScaleAttrs
+    name, kind = "sum", "row"
 
     def infer(self, attrs: ScaleAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand("sum", x)
+        float_operand(self.name, x)
         return (TensorType(x.dtype, ()),)
 
     def reference(self, attrs: ScaleAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return ((x.sum() * x.dtype.type(attrs.scale)).astype(x.dtype),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        scale = node.attrs.scale  # type: ignore[attr-defined]
-        return (builder.emit("broadcast", d, shape=x.type.shape, scale=scale, hint=f"d.{x.name}"),)
-
-    def flops(
-        self, attrs: ScaleAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return inputs[0].size
-
     def samples(self) -> tuple[Sample, ...]:
         shapes = ((1,), (7,), (33, 17), (100, 257))
-        return tuple(
-            Sample((Draw(TensorType("f32", s)),), {"scale": scale})
-            for s in shapes
-            for scale in (1.0, 0.25)
-        )
+        return (*each(*shapes), *each(*shapes, scale=0.25))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("i32", (3,)),), "not a float"),)
+        return (BadSample((i32(3),), "not a float"),)
 
 
-class ColumnSum(Op):
+class ColumnSum(ScaledSum):
     """scale · Σ over all axes but the last: [..., N] -> [N]; rows are added in ascending order, in
     fixed chunks.
     """
 
     name, kind, template = "column_sum", "column", "column"
-    operands, Attrs = ("x",), ScaleAttrs
 
     def infer(self, attrs: ScaleAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand("column_sum", x)
-        if not x.shape:
-            raise ShapeError(f"column_sum: {x} has no axis")
+        check_rows(self.name, x)
         return (TensorType(x.dtype, x.shape[-1:]),)
 
     def reference(self, attrs: ScaleAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return ((x.reshape(-1, x.shape[-1]).sum(0) * x.dtype.type(attrs.scale)).astype(x.dtype),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        scale = node.attrs.scale  # type: ignore[attr-defined]
-        return (builder.emit("broadcast", d, shape=x.type.shape, scale=scale, hint=f"d.{x.name}"),)
-
-    def flops(
-        self, attrs: ScaleAttrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return inputs[0].size
-
     def samples(self) -> tuple[Sample, ...]:
-        shapes = ((1, 1), (7, 16), (17,), (100, 33), (2, 65, 127), (257, 7))
-        return tuple(Sample((Draw(TensorType("f32", s)),)) for s in shapes)
+        return each((1, 1), (7, 16), (17,), (100, 33), (2, 65, 127), (257, 7))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("f32", ()),), "has no axis"),)
+        return (BadSample((f32(),), "has no axis"),)
 
 
 @dataclass(frozen=True)
@@ -130,7 +104,7 @@ class Broadcast(Op):
     name, operands, Attrs = "broadcast", ("x",), BroadcastAttrs
 
     def infer(self, attrs: BroadcastAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand("broadcast", x)
+        float_operand(self.name, x)
         if not broadcasts(x.shape, attrs.shape):
             raise ShapeError(f"broadcast: {x} does not fit shape {attrs.shape}")
         return (TensorType(x.dtype, attrs.shape),)
@@ -140,79 +114,37 @@ class Broadcast(Op):
 
         return (np.broadcast_to(x * x.dtype.type(attrs.scale), attrs.shape).astype(x.dtype),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        scale = node.attrs.scale  # type: ignore[attr-defined]
-        hint = f"d.{x.name}"
-        if x.type.shape == d.type.shape:
-            return (builder.emit("scale", d, factor=scale, hint=hint),)
-        if x.type.shape == ():
-            return (builder.emit("sum", d, scale=scale, hint=hint),)
-        if len(x.type.shape) == 1:
-            return (builder.emit("column_sum", d, scale=scale, hint=hint),)
-        flat = (d.type.size // x.type.size, x.type.size)
-        rows = builder.emit("reshape", d, shape=flat, hint=f"{hint}.rows")
-        summed = builder.emit("column_sum", rows, scale=scale, hint=hint)
-        return (builder.emit("reshape", summed, shape=x.type.shape, hint=hint),)
+    def vjp(self, attrs: BroadcastAttrs, back: Backward) -> dict[str, Value]:
+        return {"x": reduce_to(back, back.cotangent, back.inputs[0].type.shape, attrs.scale)}
 
     def samples(self) -> tuple[Sample, ...]:
         cases = (((), (7, 33)), ((17,), (100, 17)), ((3, 4), (5, 3, 4)), ((), (1,)), ((9,), (9,)))
-        return tuple(
-            Sample((Draw(TensorType("f32", x)),), {"shape": shape, "scale": 0.5})
-            for x, shape in cases
-        )
+        return tuple(drawn(x, attrs={"shape": shape, "scale": 0.5}) for x, shape in cases)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("f32", (3,)),), "does not fit shape", {"shape": (4, 2)}),)
+        return (BadSample((f32(3),), "does not fit shape", {"shape": (4, 2)}),)
 
 
-class RowSum(Op):
+class RowSum(Reduction):
     """Σ over the last axis: [..., N] -> [...]."""
 
-    name, kind, operands = "row_sum", "row", ("x",)
+    name, kind = "row_sum", "row"
 
     def infer(self, attrs: graph.Attrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand("row_sum", x)
-        if not x.shape:
-            raise ShapeError(f"row_sum: {x} has no axis")
-        return (TensorType(x.dtype, x.shape[:-1]),)
+        return (TensorType(x.dtype, check_rows(self.name, x)),)
 
     def reference(self, attrs: graph.Attrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x.sum(-1),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        columns = x.type.shape[-1]
-        return (builder.emit("row_broadcast", d, columns=columns, hint=f"d.{x.name}"),)
-
-    def flops(
-        self, attrs: graph.Attrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return inputs[0].size
+    def vjp(self, attrs: graph.Attrs, back: Backward) -> dict[str, Value]:
+        columns = back.inputs[0].type.shape[-1]
+        return {"x": back.emit("row_broadcast", back.cotangent, columns=columns)}
 
     def samples(self) -> tuple[Sample, ...]:
-        shapes = ((1,), (7, 16), (100, 33), (2, 65, 127))
-        return tuple(Sample((Draw(TensorType("f32", s)),)) for s in shapes)
+        return each((1,), (7, 16), (100, 33), (2, 65, 127))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (
-            BadSample((TensorType("f32", ()),), "has no axis"),
-            BadSample((TensorType("i32", (3,)),), "not a float"),
-        )
+        return (BadSample((f32(),), "has no axis"), BadSample((i32(3),), "not a float"))
 
 
 @dataclass(frozen=True)
@@ -228,7 +160,7 @@ class RowBroadcast(Op):
     name, operands, Attrs = "row_broadcast", ("x",), ColumnsAttrs
 
     def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand("row_broadcast", x)
+        float_operand(self.name, x)
         if attrs.columns < 1:
             raise ShapeError(f"row_broadcast: {attrs.columns} columns")
         return (TensorType(x.dtype, (*x.shape, attrs.columns)),)
@@ -238,20 +170,12 @@ class RowBroadcast(Op):
 
         return (np.repeat(np.asarray(x)[..., None], attrs.columns, -1),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (d,) = node.inputs, cotangents
-        assert d is not None
-        return (builder.emit("row_sum", d, hint=f"d.{x.name}"),)
+    def vjp(self, attrs: ColumnsAttrs, back: Backward) -> dict[str, Value]:
+        return {"x": back.emit("row_sum", back.cotangent)}
 
     def samples(self) -> tuple[Sample, ...]:
         cases = (((), 5), ((9,), 16), ((3, 4), 33))
-        return tuple(Sample((Draw(TensorType("f32", s)),), {"columns": n}) for s, n in cases)
+        return tuple(drawn(x, attrs={"columns": columns}) for x, columns in cases)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((TensorType("f32", (3,)),), "0 columns", {"columns": 0}),)
+        return (BadSample((f32(3),), "0 columns", {"columns": 0}),)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.ops.control import expect
+from noeira.ir.checks import expect
+from noeira.ir.op import Limits, Op
 from noeira.ir.random import ORDER_STREAM
+from noeira.ir.samples import BadSample, Draw, Sample, i32
 from noeira.ir.states import COUNTER
-from noeira.ir.types import TensorType
+from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,8 +58,8 @@ class Shuffle(Op):
 
         return (permutation(int(seed), attrs.stream, attrs.samples, tick=int(epoch)),)
 
-    def result_limit(self, attrs: ShuffleAttrs, limits: tuple[int | None, ...]) -> int | None:
-        return attrs.samples
+    def result_limits(self, attrs: ShuffleAttrs, operands: Types, limits: Limits) -> Limits:
+        return (attrs.samples,)
 
     def samples(self) -> tuple[Sample, ...]:
         operands = Draw(COUNTER, "index", 1000), Draw(COUNTER, "index", 10)
@@ -68,5 +69,5 @@ class Shuffle(Op):
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (
             BadSample((COUNTER, COUNTER), "0 samples", {"samples": 0}),
-            BadSample((TensorType("i32", ()), COUNTER), "must be i64[]"),
+            BadSample((i32(), COUNTER), "must be i64[]"),
         )

@@ -5,23 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noeira.errors import ShapeError, VerifyError
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
-from noeira.ir.ops.cross_entropy import SHAPES, SmoothingAttrs, check_logits, log_sum_exp
+from noeira.ir.checks import check_logits
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Op
+from noeira.ir.ops.cross_entropy import (
+    SHAPES,
+    ClassLoss,
+    SmoothingAttrs,
+    check_gradient_operands,
+    log_sum_exp,
+)
+from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-class SoftCrossEntropy(Op):
+class SoftCrossEntropy(ClassLoss):
     """loss = mean over rows of Σ_c t_c (lse(z) - z_c), t the smoothed probabilities.
 
     z [..., C], target [..., C] -> loss [], lse [...]
     """
 
-    name, kind, Attrs = "soft_cross_entropy", "row", SmoothingAttrs
-    operands, results = ("z", "target"), ("loss", "lse")
+    name = "soft_cross_entropy"
 
     def infer(
         self, attrs: SmoothingAttrs, z: TensorType, target: TensorType
@@ -41,43 +49,28 @@ class SoftCrossEntropy(Op):
         rows = (t * (lse[..., None] - z)).sum(-1)
         return (rows.mean().astype(z.dtype), lse)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (z, target), (_, lse), (d_loss, d_lse) = node.inputs, node.outputs, cotangents
+    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
+        (z, target), (_, lse), (d_loss, d_lse) = back.inputs, back.outputs, back.cotangents
         if d_lse is not None or d_loss is None:
             raise VerifyError("soft_cross_entropy has no second derivative")
-        smoothing = node.attrs.smoothing  # type: ignore[attr-defined]
-        d_z, d_target = builder.emit(
-            "soft_cross_entropy_grad",
-            *(z, target, lse, d_loss),
-            smoothing=smoothing,
-            hint=(f"d.{z.name}", f"d.{target.name}"),
+        d_z, d_target = back.emit(
+            "soft_cross_entropy_grad", z, target, lse, d_loss, smoothing=attrs.smoothing
         )
-        return (d_z, d_target)
+        return {"z": d_z, "target": d_target}
 
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 6 * inputs[0].size
+    def flops(self, attrs: SmoothingAttrs, z: TensorType, target: TensorType) -> int:
+        return 6 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(shape: tuple[int, ...], smoothing: float) -> Sample:
-            z = TensorType("f32", shape)
+            z = f32(*shape)
             return Sample((Draw(z), Draw(z, "probabilities")), {"smoothing": smoothing})
 
         return tuple(sample(s, smoothing) for s in SHAPES for smoothing in (0.0, 0.1))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        z = TensorType("f32", (4, 10))
-        return (BadSample((z, TensorType("f32", (4, 9))), "a row of probabilities each"),)
+        z = f32(4, 10)
+        return (BadSample((z, f32(4, 9)), "a row of probabilities each"),)
 
 
 def smoothed_rows(target: np.ndarray, smoothing: float) -> np.ndarray:
@@ -102,9 +95,8 @@ class SoftCrossEntropyGrad(Op):
         lse: TensorType,
         d_loss: TensorType,
     ) -> tuple[TensorType, ...]:
-        _, rows = SoftCrossEntropy().infer(attrs, z, target)
-        if lse != rows or d_loss != TensorType(z.dtype, ()):
-            raise ShapeError(f"{self.name}: lse {lse} and d_loss {d_loss} do not fit {z}")
+        SoftCrossEntropy().infer(attrs, z, target)
+        check_gradient_operands(self.name, z, lse, d_loss=d_loss)
         return (z, z)
 
     def reference(
@@ -125,31 +117,20 @@ class SoftCrossEntropyGrad(Op):
         d_target = (lse[..., None] - z) * (each * z.dtype.type(1 - attrs.smoothing))
         return (d_z.astype(z.dtype), d_target.astype(z.dtype))
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
+    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         raise VerifyError("soft_cross_entropy has no second derivative")
 
-    def flops(
-        self,
-        attrs: SmoothingAttrs,
-        inputs: tuple[TensorType, ...],
-        outputs: tuple[TensorType, ...],
-    ) -> int:
-        return 8 * inputs[0].size
+    def flops(self, attrs: SmoothingAttrs, z: TensorType, *rest: TensorType) -> int:
+        return 8 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
         out = []
         for sample in SoftCrossEntropy().samples()[:-2]:
             shape = sample.operands[0].type.shape
-            rows, scalar = Draw(TensorType("f32", shape[:-1])), Draw(TensorType("f32", ()))
+            rows, scalar = Draw(f32(*shape[:-1])), Draw(f32())
             out.append(Sample((*sample.operands, rows, scalar), sample.attrs, ()))
         return tuple(out)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        z, rows, scalar = (TensorType("f32", s) for s in ((4, 10), (5,), ()))
+        z, rows, scalar = (f32(*s) for s in ((4, 10), (5,), ()))
         return (BadSample((z, z, rows, scalar), "do not fit"),)

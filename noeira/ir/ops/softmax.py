@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noeira.errors import DtypeError, ShapeError
-from noeira.ir.graph import Attrs, Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.errors import ShapeError
+from noeira.ir.checks import check_rows
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Attrs, Value
+from noeira.ir.op import Op
+from noeira.ir.samples import BadSample, Draw, Sample, each, f32, i32
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -14,14 +17,6 @@ if TYPE_CHECKING:
 
 # Around the width of a vector, of four of them, and more.
 SHAPES = ((1,), (3, 9), (2, 3, 16), (20, 17), (5, 63), (4, 64), (3, 65), (2, 2049))
-
-
-def check_rows(name: str, x: TensorType) -> None:
-    """Raises DtypeError or ShapeError if the operand has no rows of floats."""
-    if not x.is_float:
-        raise DtypeError(f"{name}: {x} is not a float")
-    if not x.shape:
-        raise ShapeError(f"{name}: {x} has no axis")
 
 
 class Softmax(Op):
@@ -43,29 +38,19 @@ class Softmax(Op):
             y = np.exp(x - x.max(-1, keepdims=True))
             return (y / y.sum(-1, keepdims=True),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (x,), (y,), (d,) = node.inputs, node.outputs, cotangents
-        assert d is not None
-        return (builder.emit("softmax_grad", d, y, hint=f"d.{x.name}"),)
+    def vjp(self, attrs: Attrs, back: Backward) -> dict[str, Value]:
+        return {"x": back.emit("softmax_grad", back.cotangent, back.outputs[0])}
 
-    def flops(
-        self, attrs: Attrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return 5 * inputs[0].size
+    def flops(self, attrs: Attrs, x: TensorType) -> int:
+        return 5 * x.size
 
     def samples(self) -> tuple[Sample, ...]:
-        return tuple(Sample((Draw(TensorType("f32", shape)),)) for shape in SHAPES)
+        return each(*SHAPES)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (
-            BadSample((TensorType("i32", (3,)),), "is not a float"),
-            BadSample((TensorType("f32", ()),), "has no axis"),
+            BadSample((i32(3),), "is not a float"),
+            BadSample((f32(),), "has no axis"),
         )
 
 
@@ -83,40 +68,32 @@ class SoftmaxGrad(Op):
     def reference(self, attrs: Attrs, d: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
         return (y * (d - (d * y).sum(-1, keepdims=True)),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
+    def vjp(self, attrs: Attrs, back: Backward) -> dict[str, Value]:
         # Linear in d and its own transpose there; in y it is g·(d - Σ d·y) - d·Σ g·y.
-        (d, y), (g,) = node.inputs, cotangents
-        assert g is not None
-        d_d = builder.emit("softmax_grad", g, y, hint=f"d.{d.name}") if wanted[0] else None
-        if not wanted[1]:
-            return (d_d, None)
+        (d, y), g, found = back.inputs, back.cotangent, dict[str, Value]()
+        if back.wants("d"):
+            found["d"] = back.emit("softmax_grad", g, y)
+        if back.wants("y"):
 
-        def summed(a: Value) -> Value:
-            total = builder.emit("row_sum", builder.emit("multiply", a, y))
-            return builder.emit("row_broadcast", total, columns=y.type.shape[-1])
+            def summed(a: Value) -> Value:
+                total = back.emit("row_sum", back.emit("multiply", a, y))
+                return back.emit("row_broadcast", total, columns=y.type.shape[-1])
 
-        first = builder.emit("multiply", g, builder.emit("subtract", d, summed(d)))
-        second = builder.emit("multiply", d, summed(g))
-        return (d_d, builder.emit("subtract", first, second, hint=f"d.{y.name}"))
+            first = back.emit("multiply", g, back.emit("subtract", d, summed(d)))
+            second = back.emit("multiply", d, summed(g))
+            found["y"] = back.emit("subtract", first, second)
+        return found
 
-    def flops(
-        self, attrs: Attrs, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return 4 * inputs[0].size
+    def flops(self, attrs: Attrs, d: TensorType, y: TensorType) -> int:
+        return 4 * y.size
 
     def samples(self) -> tuple[Sample, ...]:
-        types = [TensorType("f32", shape) for shape in SHAPES]
+        types = [f32(*shape) for shape in SHAPES]
         return tuple(Sample((Draw(x), Draw(x, "probabilities"))) for x in types)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        y = TensorType("f32", (4, 10))
+        y = f32(4, 10)
         return (
-            BadSample((TensorType("f32", (4, 9)), y), "must be"),
-            BadSample((TensorType("i32", (3,)),) * 2, "is not a float"),
+            BadSample((f32(4, 9), y), "must be"),
+            BadSample((i32(3),) * 2, "is not a float"),
         )

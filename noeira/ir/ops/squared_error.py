@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.op import BadSample, Draw, Op, Sample
+from noeira.ir.checks import float_operand
+from noeira.ir.gradients import Backward
+from noeira.ir.graph import Value
+from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.ops.reduction import float_operand
+from noeira.ir.samples import BadSample, Sample, drawn, f32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.types import TensorType
 
@@ -37,35 +39,24 @@ class MSE(Op):
         difference = prediction - target
         return ((difference * difference).mean().astype(prediction.dtype),)
 
-    def vjp(
-        self,
-        builder: Builder,
-        node: Node,
-        cotangents: tuple[Value | None, ...],
-        wanted: tuple[bool, ...],
-    ) -> tuple[Value | None, ...]:
-        (prediction, target), (d,) = node.inputs, cotangents
-        assert d is not None
+    def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
+        (prediction, target), d = back.inputs, back.cotangent
         scale = 2.0 / prediction.type.size
-        pairs = ((prediction, target), (target, prediction))
-        return tuple(
-            builder.emit("scaled_difference", a, b, d, scale=scale, hint=f"d.{a.name}")
-            if want
-            else None
-            for (a, b), want in zip(pairs, wanted, strict=True)
-        )
+        pairs = {"prediction": (prediction, target), "target": (target, prediction)}
+        return {
+            name: back.emit("scaled_difference", a, b, d, scale=scale)
+            for name, (a, b) in pairs.items()
+            if back.wants(name)
+        }
 
-    def flops(
-        self, attrs: Any, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]
-    ) -> int:
-        return 3 * inputs[0].size
+    def flops(self, attrs: Any, prediction: TensorType, target: TensorType) -> int:
+        return 3 * prediction.size
 
     def samples(self) -> tuple[Sample, ...]:
-        shapes = ((1,), (7, 1), (33, 17), (100, 257))
-        return tuple(Sample((Draw(TensorType("f32", s)),) * 2) for s in shapes)
+        return tuple(drawn(shape, shape) for shape in ((1,), (7, 1), (33, 17), (100, 257)))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        types = (TensorType("f32", (3, 4)), TensorType("f32", (3,)))
+        types = (f32(3, 4), f32(3))
         return (BadSample(types, "differ"),)
 
 

@@ -130,7 +130,7 @@ class Fused(Container):
 
 
 def probe(cls: type[Module]) -> tuple[Node, ...]:
-    """The nodes of a fused type's kernel for two small samples; open sizes are made up."""
+    """The calls of a fused type's kernel for two small samples; open sizes are made up."""
     builder = Builder("probe")
     values = tensors(cls, Kaiming(), "f32").values()
     values |= {name: Value(name, COUNTER) for name in (SEED, TICK)}
@@ -140,7 +140,7 @@ def probe(cls: type[Module]) -> tuple[Node, ...]:
         for p in signature.inputs
     ]
     Scope(builder, cls, values).run(*inputs)
-    return tuple(node for node in builder.nodes if node.group)
+    return tuple(node for node in builder.nodes if node.group and node.launches)
 
 
 def small(signature: Signature) -> Signature:

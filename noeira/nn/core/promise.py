@@ -130,7 +130,7 @@ def check_rows(scope: Scope, node: Node) -> None:
     axis: it would mix samples. A sum over everything says what it does.
     """
     op, layer = node.op, scope.module.role == "layer"
-    if op.kind != "row" or not layer or not any(v.type.shape for v in node.outputs):
+    if not op.mixes_samples or not layer or not any(v.type.shape for v in node.outputs):
         return
     for value in node.inputs:
         if value in scope.inputs and len(value.type.shape) == 1:

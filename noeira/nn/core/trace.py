@@ -69,12 +69,12 @@ def trace(
     check_hints(builder)
     outputs = made if isinstance(made, tuple) else (made,)
     results = trace_results(scope, loss, metrics, (*outputs, *targets)) if kinds else {}
-    taken = update_states(builder, own, scope.updated)
+    update_states(builder, own, scope.updated)
     if TICK in values:
         count_calls(builder, values[TICK])
     if not kinds:
-        return builder.done(owned(builder, outputs, taken))
-    found = owned(builder, list(results.values()), taken)
+        return builder.done(outputs)
+    found = own_nodes(builder, list(results.values()))
     return builder.done(renamed(builder, found, list(results)))
 
 
@@ -160,22 +160,18 @@ def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[s
     return values
 
 
-def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) -> set[str]:
-    """Update the states that modules gave new values, a flat one as a whole; gives the names of the
-    values that lie in their memory.
-    """
-    values, taken = own.values(), set[str]()
+def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) -> None:
+    """Update the states that modules gave new values, a flat one as a whole."""
+    values = own.values()
     for state in own.states:
         names = [part.name for part in (state.members or (state.value,))]
         if not any(name in updated for name in names):
             continue
-        new = owned(builder, [updated.get(n, values[n]) for n in names], taken, "state")
-        taken |= {value.name for value in new}
+        new = [updated.get(name, values[name]) for name in names]
         if state.members:
             with builder.at(Origin(ROOT, "states side by side", "trace")):
                 new = [packed(builder, own.layout(state.value.name), new, state.value.name)]
         builder.update(state.value, new[0])
-    return taken
 
 
 def packed(builder: Builder, layout: Layout, parts: Sequence[Value], state: str) -> Value:
@@ -197,16 +193,14 @@ def count_calls(builder: Builder, tick: Value) -> None:
         builder.update(tick, builder.emit("count", tick, hint=f"{TICK}.next"))
 
 
-def owned(
-    builder: Builder, values: Sequence[Value], taken: set[str], purpose: str = "output"
-) -> list[Value]:
-    """The values in memory of their own: copied where they are given, only a view, twice there, or
-    taken for something else.
+def own_nodes(builder: Builder, values: Sequence[Value]) -> list[Value]:
+    """The values as results of nodes, each its own, to be called otherwise: copied where they are
+    given, or twice there.
     """
-    free = {v.name for node in builder.nodes if node.op.launches for v in node.outputs} - taken
+    free = {v.name for node in builder.nodes for v in node.outputs}
     found = list[Value]()
     for value in values:
-        found.append(value if value.name in free else copied(builder, value, purpose))
+        found.append(value if value.name in free else copied(builder, value, "output"))
         free.discard(value.name)
     return found
 

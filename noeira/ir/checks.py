@@ -1,0 +1,66 @@
+"""Checks that the shape rules of many ops share: each raises DtypeError or ShapeError with the op's
+name.
+"""
+
+from __future__ import annotations
+
+from noeira.errors import DtypeError, ShapeError
+from noeira.ir.op import IndexLimit
+from noeira.ir.types import TensorType
+
+
+def expect(name: str, operand: str, got: TensorType | None, want: TensorType) -> None:
+    """An operand that can have one type only; None is one that was left out."""
+    if got is not None and got != want:
+        raise DtypeError(f"{name}: {operand} is {got}, it must be {want}")
+
+
+def float_operand(name: str, x: TensorType) -> None:
+    """An operand that must be a float."""
+    if not x.is_float:
+        raise DtypeError(f"{name}: {x} is not a float")
+
+
+def check_rows(name: str, x: TensorType) -> tuple[int, ...]:
+    """An operand that must have rows of floats along its last axis; gives the shape of the rows."""
+    float_operand(name, x)
+    if not x.shape:
+        raise ShapeError(f"{name}: {x} has no axis")
+    return x.shape[:-1]
+
+
+def one_float_dtype(name: str, *types: TensorType) -> str:
+    """The dtype that all operands must have."""
+    first = types[0].dtype
+    if not all(t.is_float and t.dtype == first for t in types):
+        raise DtypeError(
+            f"{name}: {', '.join(map(str, types))}: operands must be floats of one dtype"
+        )
+    return first
+
+
+def check_logits(name: str, z: TensorType) -> tuple[int, ...]:
+    """An operand whose last axis must be classes; gives the shape of the rows."""
+    if not z.is_float:
+        raise DtypeError(f"{name}: logits {z} must be floats")
+    if not z.shape:
+        raise ShapeError(f"{name}: logits {z} need a class axis")
+    return z.shape[:-1]
+
+
+def check_classes(name: str, z: TensorType, target: TensorType) -> None:
+    """Logits, and a target that must be one class number for each row of them."""
+    if target.shape != check_logits(name, z):
+        raise ShapeError(f"{name}: targets {target} must have one entry for each row of {z}")
+    if target.dtype != "i32":
+        raise DtypeError(f"{name}: targets {target} must be i32")
+
+
+def class_limit(z: TensorType) -> IndexLimit:
+    """What class numbers of these logits stay below."""
+    return IndexLimit(z.shape[-1], "classes")
+
+
+def broadcasts(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether a shape is read along another: equal, rank 0, or its last axes."""
+    return part == () or (len(part) <= len(whole) and whole[len(whole) - len(part) :] == part)

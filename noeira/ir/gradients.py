@@ -1,0 +1,216 @@
+"""The backward walk: from cotangents of some values to those of others, each op's own `vjp` on the
+way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from noeira.errors import VerifyError
+from noeira.ir.graph import ADJOINT, ROOT, Builder, Node, Origin, Value
+from noeira.ir.types import TensorType
+
+# What an op's `vjp` gives: the cotangent of each operand by its name, and nothing for one without;
+# of an op with any number of operands, an entry for each of them.
+Cotangents = Mapping[str, Value] | tuple[Value | None, ...]
+
+
+@dataclass(frozen=True)
+class Backward:
+    """What an op's `vjp` is given: its node, the cotangents of the results, and which operands
+    matter.
+
+    cotangents: one for each result, None where nothing flows. wanted: whether each input matters.
+    """
+
+    builder: Builder
+    node: Node
+    cotangents: tuple[Value | None, ...]
+    wanted: tuple[bool, ...]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The operands of the node."""
+        return self.node.inputs
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The results of the node."""
+        return self.node.outputs
+
+    @property
+    def cotangent(self) -> Value:
+        """The only cotangent there is: that of an op's one result that is not saved.
+
+        Raises VerifyError if there are several.
+        """
+        given = [cotangent for cotangent in self.cotangents if cotangent is not None]
+        if len(given) != 1:
+            raise VerifyError(
+                f"vjp of {self.node.op.name}: {len(given)} of its results have a cotangent: "
+                "write back.cotangents"
+            )
+        return given[0]
+
+    def wants(self, operand: str) -> bool:
+        """Whether the operand of that name is there and its cotangent matters."""
+        names = self.node.op.operands
+        if operand not in names:
+            known = ", ".join(names)
+            raise VerifyError(f"{self.node.op.name} has no operand {operand!r}; it has {known}")
+        at = names.index(operand)
+        return at < len(self.wanted) and self.wanted[at]
+
+    def emit(self, op: str, *values: Value, **attrs: Any) -> Any:
+        """Emit one node; gives its result, or the tuple of its results.
+
+        What turns out to be the cotangent of an operand %x is called %d.x by the walk.
+        """
+        hint = f"d.{self.outputs[0].name}.{op}"
+        return self.builder.emit(op, *values, hint=hint, **attrs)
+
+
+def gradients(
+    builder: Builder, seeds: Mapping[str, Value], wanted: Iterable[Value], by: str
+) -> dict[str, Value]:
+    """Emit the cotangents of `wanted`, given cotangents of some values; what has none is left out.
+
+    Walks the nodes that the builder has so far in reverse, with a table of cotangents. What a node
+    of group `0` gives rise to is stamped `0~`. by: the pass that asks, stamped on what is emitted.
+    Raises VerifyError if an op on the way has no gradient.
+    """
+    wanted = list(wanted)
+    nodes = tuple(builder.nodes)
+    needed = {v.name for v in wanted}
+    for node in nodes:
+        if any(v.name in needed for v in node.inputs):
+            needed |= {v.name for v in node.outputs}
+    table = Table(builder, by, seeds)
+    for node in reversed(nodes):
+        wants = tuple(v.name in needed for v in node.inputs)
+        cotangents = tuple(map(table.total, node.outputs)) if any(wants) else ()
+        if not any(cotangents):
+            continue
+        check_saved(node, cotangents)
+        start = len(builder.nodes)
+        with builder.at(Origin(node.origin.path, node.origin.type, by), adjoint(node.group)):
+            given = node.op.vjp(node.attrs, Backward(builder, node, cotangents, wants))
+        entries = by_operand(node, given)
+        made = builder.rename(start, names_of(node, entries))
+        table.place(builder.nodes[start:])
+        for value, entry in zip(node.inputs, entries, strict=True):
+            if entry is not None and value.name in needed:
+                table.parts[value.name].append(made.get(entry.name, entry))
+    found = {v.name: table.total(v) for v in wanted}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def adjoint(group: str) -> str:
+    """The stamp of what the gradient of a group's node gives rise to."""
+    return group + ADJOINT if group else ""
+
+
+class Table:
+    """The cotangents of each value so far, in the order in which its readers are met.
+
+    home: the group of the node that makes a value.
+    """
+
+    def __init__(self, builder: Builder, by: str, seeds: Mapping[str, Value]) -> None:
+        self.builder, self.by = builder, by
+        self.parts = defaultdict[str, list[Value]](list)
+        self.home: dict[str, str] = {}
+        for name, seed in seeds.items():
+            self.parts[name].append(seed)
+        self.place(builder.nodes)
+
+    def place(self, nodes: Iterable[Node]) -> None:
+        """Note the groups of nodes."""
+        self.home |= {v.name: node.group for node in nodes for v in node.outputs}
+
+    def total(self, value: Value) -> Value | None:
+        """The cotangent of a value: the sum of its parts, or None if nothing flows."""
+        parts = self.parts.get(value.name)
+        if parts is None:
+            return None
+        found, *rest = parts
+        if rest:
+            start = len(self.builder.nodes)
+            origin = Origin(ROOT, f"sum of the gradients of {value}", self.by)
+            with self.builder.at(origin, self.group_of_sum(value, parts)):
+                for part in rest:
+                    found = self.builder.emit("add", found, part, hint=f"d.{value.name}.sum")
+            self.place(self.builder.nodes[start:])
+            parts[:] = [found]
+        return found
+
+    def group_of_sum(self, value: Value, parts: list[Value]) -> str:
+        """The adjoint group of the value, if one of the parts was made there, or the one group that
+        made all parts, or none: nobody asked for kernels across groups.
+        """
+        stamps = {self.home.get(part.name, "") for part in parts}
+        own = adjoint(self.home.get(value.name, ""))
+        return own if own in stamps else stamps.pop() if len(stamps) == 1 else ""
+
+
+def names_of(node: Node, entries: Iterable[Value | None]) -> dict[str, str]:
+    """What the cotangent of each operand is to be called, by the name it was emitted under."""
+    pairs = zip(node.inputs, entries, strict=True)
+    return {entry.name: f"d.{value.name}" for value, entry in pairs if entry is not None}
+
+
+def check_saved(node: Node, cotangents: tuple[Value | None, ...]) -> None:
+    """Raises VerifyError if something flows back into a result that only the op's own gradient may
+    read.
+    """
+    for name, value, cotangent in zip(node.op.results, node.outputs, cotangents, strict=False):
+        if cotangent is not None and name in node.op.saved:
+            raise VerifyError(
+                f"{value}, {name} of {node.op.name}, is saved for the gradient of "
+                f"{node.op.name} alone: nothing that leads to a loss may read it"
+            )
+
+
+def by_operand(node: Node, given: Any) -> tuple[Value | None, ...]:
+    """What an op's `vjp` gave, as an entry for each input. Raises VerifyError for anything else."""
+    name, names = node.op.name, node.op.operands
+    if isinstance(given, Mapping):
+        present = names[: len(node.inputs)]
+        for operand in given:
+            if operand not in present:
+                known = ", ".join(present) or "no operands"
+                raise VerifyError(
+                    f"vjp of {name} gave a cotangent for {operand!r}; the node has {known}"
+                )
+        entries = tuple(given.get(operand) for operand in present)
+        entries += (None,) * (len(node.inputs) - len(present))
+    elif isinstance(given, tuple):
+        entries = given
+        if len(entries) != len(node.inputs):
+            raise VerifyError(
+                f"vjp of {name} gave {len(entries)} cotangents for {len(node.inputs)} inputs"
+            )
+    else:
+        raise VerifyError(
+            f"vjp of {name} must give a dictionary, the cotangent of each operand by its name, "
+            f"not {given!r}"
+        )
+    labels = (*names, *map(str, node.inputs[len(names) :]))
+    for label, value, entry in zip(labels, node.inputs, entries, strict=False):
+        if entry is not None:
+            check_cotangent(f"vjp of {name}", label, value, entry)
+    return entries
+
+
+def check_cotangent(giver: str, operand: str, value: Value, cotangent: Any) -> None:
+    """Raises VerifyError if something is not a value of the operand's own type."""
+    if not isinstance(cotangent, Value):
+        raise VerifyError(
+            f"{giver} gave {cotangent!r} for {operand}: it must be what back.emit gave"
+        )
+    wanted = TensorType(value.type.dtype, value.type.shape)
+    if replace(cotangent.type, layout=None) != wanted:
+        raise VerifyError(f"{giver} gave {cotangent.type} for {operand}, which is {wanted}")
