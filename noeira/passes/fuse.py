@@ -62,9 +62,9 @@ class Fuse(Pass):
     name: ClassVar[str] = "fuse"
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
-        groups = defaultdict[str, list[Node]](list)
+        groups, aside = defaultdict[str, list[Node]](list), beside(graph)
         for node in graph.nodes:
-            if node.group and node.launches:
+            if node.group and node.launches and id(node) not in aside:
                 groups[node.group].append(node)
         positions = Positions(graph)
         bodies = [
@@ -86,6 +86,25 @@ class Fuse(Pass):
         """Opened, the fused graph is the graph before, node for node."""
         if not same_nodes(self.undo(after), before):
             raise VerifyError("fuse changed more than it joined")
+
+
+def beside(graph: ComputeGraph) -> set[int]:
+    """The nodes of forward groups, as ids, that only lead to updates, through each other, views and
+    one more call: what a module keeps account of is no part of its kernel.
+    """
+    updating = {u.new.name for u in graph.updates}
+    needed, kept, found = {v.name for v in graph.outputs}, set(updating), set[int]()
+    for node in reversed(graph.nodes):
+        results, read = {v.name for v in node.outputs}, {v.name for v in node.inputs}
+        forward = bool(node.group) and not node.group.endswith((ADJOINT, RECOMPUTED))
+        last = not node.launches or not updating.isdisjoint(results)
+        if needed.isdisjoint(results) and not kept.isdisjoint(results) and (forward or last):
+            kept |= read
+            if forward:
+                found.add(id(node))
+        else:
+            needed |= read
+    return found
 
 
 def bodies_of(graph: ComputeGraph, stamp: str, members: Body, positions: Positions) -> list[Body]:

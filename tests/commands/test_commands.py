@@ -144,7 +144,9 @@ def test_a_network_without_loss(call: Callable[..., str]):
     text = call("dump", "net.py:Joined", *TINY, "--loss", "none")
     assert "graph @joined.forward {" in text
     message = call("dump", "net.py:Joined", "--loss", "none", "--stage", "vjp", code=2)
-    assert "there is no stage vjp; there are trace, dce, fuse, own, schedule, plan, source" in message
+    assert (
+        "there is no stage vjp; there are trace, dce, fuse, own, schedule, plan, source" in message
+    )
 
 
 def test_all_stages_are_numbered_files(dumped: Path):

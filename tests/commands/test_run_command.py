@@ -35,7 +35,7 @@ def test_run_from_every_stage_gives_the_same_bits(call: Callable[..., str], dump
     direct = call("run", "net.py:Joined", "--batch", "5", "--seed", "3", "--save", "direct.npz")
     expected = dict(np.load("direct.npz"))
     paths = [p for p in sorted(dumped.iterdir()) if p.suffix in (".nir", ".plan", ".c", ".so")]
-    assert len(paths) == 10
+    assert len(paths) == 11
     for path in paths:
         assert call("run", str(path), "--seed", "3", "--save", "out.npz") == direct
         found = dict(np.load("out.npz"))

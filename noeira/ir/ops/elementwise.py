@@ -177,8 +177,22 @@ class Slope(Elementwise):
         return times_slope(var("d"), scalar.substitute(slope, renamed))
 
     def samples(self) -> tuple[Sample, ...]:
-        f32 = TensorType("f32", (4, 33))
-        return (Sample((Draw(f32),) * len(self.operands)),)
+        """For each choice of attributes that the base is tried with, its largest sample; the
+        cotangent is normal, and so is the result, but positive where all operands are.
+        """
+        largest: dict[str, Sample] = {}
+        for sample in sorted(self.base.samples(), key=size_of):
+            largest[repr(sample.attrs)] = sample
+        return tuple(map(self.sample, largest.values()))
+
+    def sample(self, of_base: Sample) -> Sample:
+        """The slope's sample for one of the base."""
+        whole = max((draw.type for draw in of_base.operands), key=lambda t: len(t.shape))
+        known = dict(zip(self.base.operands, of_base.operands, strict=True))
+        positive = all(draw.kind == "positive" for draw in of_base.operands)
+        known["y"] = Draw(whole, "positive" if positive else "normal")
+        read = (known[name] for name in self.base.slope_operands[self.index])
+        return Sample((Draw(whole), *read), of_base.attrs)
 
 
 def size_of(sample: Sample) -> int:
