@@ -39,8 +39,9 @@ from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule
 from noeira.planning.memory import make_plan
 from noeira.runtime.build.library import load
-from noeira.runtime.entry_point import CompiledEntry, thread_count
+from noeira.runtime.c.compiled_entry import CompiledEntry
 from noeira.runtime.store import aligned_zeros
+from noeira.runtime.threads import thread_count
 from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 COPY = """

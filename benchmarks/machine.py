@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from common import Table, Timing, Watch, common_parser, digits, main, timing_of, undisturbed
 
+from noeira.machine.cache_sizes import CPU, data_caches
+from noeira.machine.limits import Limits, measure_limits
+from noeira.machine.processor import processor_name
 from noeira.runtime.c.compiler import require_compiler
-from noeira.runtime.cache_sizes import CPU, data_caches
-from noeira.runtime.limits import Limits, measure_limits
 
 OWN_PACKAGES = ("noeira", "numpy")
 PEERS_PACKAGES = ("torch", "jax", "tinygrad", "numpy", "scipy-openblas32", "onednn")
@@ -89,18 +89,6 @@ def description(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     yield "ours", ", ".join([f"Python {platform.python_version()}", *own])
     if options.python:
         yield "peers", versions(options.python)
-
-
-def processor_name() -> str:
-    """What the system calls the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    facts = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
-    numbers = [facts[key].strip() for key in ("cpu family", "model") if key in facts]
-    name = facts.get("model name", platform.machine()).strip()
-    return f"{name} (family {' model '.join(numbers)})" if numbers else name
 
 
 def cache_texts() -> Iterator[str]:

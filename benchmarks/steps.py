@@ -34,7 +34,7 @@ from machine import limits
 from networks import MLP, batch_of
 from processes import Outcome, interleaved, ours, peer, print_result, reasons
 
-from noeira.runtime.limits import Limits
+from noeira.machine.limits import Limits
 
 LAYERS = (784 * 256, 256 * 128, 128 * 10)
 PARAMETERS = sum(LAYERS) + 256 + 128 + 10

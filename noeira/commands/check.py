@@ -20,7 +20,7 @@ from noeira.report.check import CheckedKernel, CheckReport, Found, faults_of
 from noeira.runtime.interrupts import let_through
 
 if TYPE_CHECKING:
-    from noeira.runtime.device.device import Launch
+    from noeira.runtime.device.device import BoundLaunch
 
 ORDERS = ("forward", "reverse", "random")
 FILES = (".nir", ".plan", ".cu")
@@ -73,7 +73,7 @@ class Watcher:
     kernels: dict[str, CheckedKernel] = field(default_factory=dict)
     entry: str = ""
 
-    def report(self, launch: Launch, fault: KernelFault) -> None:
+    def report(self, launch: BoundLaunch, fault: KernelFault) -> None:
         """Note what a launch did wrong."""
         if launch.kernel in self.kernels:
             for one in faults_of(fault):
@@ -85,10 +85,10 @@ def report_of(args: argparse.Namespace) -> CheckReport:
     or if a kernel does not compile.
     """
     from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain
-    from noeira.runtime.cuda_cpu.device import EmulatedDevice
+    from noeira.runtime.cuda_cpu.device import CudaCpuDevice
 
     watcher = Watcher()
-    device = EmulatedDevice(args.order, args.seed, check=True, report=watcher.report)
+    device = CudaCpuDevice(args.order, args.seed, check=True, report=watcher.report)
     what = subject(args, FILES)
     toolchain = cuda_cpu_toolchain(device, arch(args.arch) if "arch" in args else None)
     entry = args.entry if "entry" in args else ""

@@ -259,7 +259,7 @@ def cache_folder() -> Finding:
 
 def threads() -> Finding:
     """How many threads a program uses."""
-    from noeira.runtime.entry_point import thread_count
+    from noeira.runtime.threads import thread_count
 
     chosen = config.THREADS.read()
     return Finding("ok", "threads", f"{thread_count()}" + ("" if chosen is None else "  (chosen)"))

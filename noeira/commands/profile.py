@@ -14,12 +14,12 @@ from noeira.commands.support.options import add_options
 from noeira.commands.support.usage import SECONDS, WHOLE, duration, one_of, positive, reading
 from noeira.commands.support.values import bind_inputs, bind_states
 from noeira.ir.plan import Plan
+from noeira.machine.limits import measure_limits
 from noeira.report.explain import explained, symbols
 from noeira.report.profile import SORTS, profile_of
 from noeira.runtime.build.library import load
 from noeira.runtime.c.timed_entry import TimedEntry
-from noeira.runtime.entry_point import thread_count
-from noeira.runtime.limits import measure_limits
+from noeira.runtime.threads import thread_count
 from noeira.runtime.toolchain import CToolchain
 
 SEED = 0

@@ -35,8 +35,9 @@ from noeira.compiler import render_plans
 from noeira.errors import NoeiraError
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
+from noeira.runtime.c.compiled_entry import CompiledEntry
 from noeira.runtime.device.launched_entry import LaunchedEntry
-from noeira.runtime.entry_point import CompiledEntry, EntryPoint
+from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.interrupts import let_through
 from noeira.runtime.reference import ReferenceToolchain
 from noeira.runtime.targets import TARGETS, running

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +21,11 @@ from noeira.dump import write
 from noeira.ir.choices import NO_CHOICES, Choices, Problem, Row
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
+from noeira.machine.processor import processor_name
 from noeira.report.table import plural
-from noeira.runtime.entry_point import EntryPoint, processor_count, thread_count
+from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.interrupts import Interrupts
+from noeira.runtime.threads import processor_count, thread_count
 from noeira.runtime.toolchain import CToolchain
 from noeira.stages import Stages
 from noeira.tuning.search import Outcome, Over, search, until
@@ -243,13 +244,3 @@ def row_of(outcome: Outcome, threads: str) -> Row:
     """A row of the table; its comment says what it is worth."""
     times = f"{time_text(outcome.best)}, by rule {time_text(outcome.by_rule)}, {threads}"
     return Row(outcome.tried.problem, outcome.choice.stages, times)
-
-
-def processor_name() -> str:
-    """What the system calls the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (text.partition(":")[2].strip() for text in lines if text.startswith("model name"))
-    return next(names, platform.machine())

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.ir.types import DTYPE_BYTES
+from noeira.machine.limits import Limits
 from noeira.report.explain import Launch
 from noeira.report.reuse import Moved, traffic
 from noeira.report.table import plural, short, table
-from noeira.runtime.limits import Limits
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
-    from noeira.runtime.limits import Bandwidth
+    from noeira.machine.limits import Bandwidth
 
 MISSING = 'the roofline needs matplotlib: pip install "noeira[viz]"'
 # Launches with a smaller share of the time are not drawn.

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Self
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
-from noeira.runtime.entry_point import CompiledEntry, EntryPoint
+from noeira.runtime.c.compiled_entry import CompiledEntry
+from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.unit import Unit
 
 if TYPE_CHECKING:
     from noeira.codegen.c import CTarget
     from noeira.codegen.source import Source
     from noeira.codegen.target import ISA, Target
-    from noeira.runtime.build.builder import UnitBuilder
+    from noeira.runtime.build.builder import LibraryBuilder
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.build.library import Library
     from noeira.runtime.c.builder import CBuilder
@@ -42,7 +43,7 @@ class Toolchain(ABC):
 
     @property
     @abstractmethod
-    def builder(self) -> UnitBuilder:
+    def builder(self) -> LibraryBuilder:
         """What builds units."""
 
     @property

@@ -16,9 +16,9 @@ from maths_checks import check_errors, check_fma, check_normal, check_numpys, ch
 from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected
 
 from noeira.codegen.prelude import device_prelude, identifiers
-from noeira.runtime.cuda_cpu.build import build
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
-from noeira.runtime.cuda_cpu.emulator import EmulatedUnit
+from noeira.runtime.cuda_cpu.module import CudaCpuModule
+from noeira.runtime.cuda_cpu.shared_library import build
 
 BLOCK = 128
 WARP = 32
@@ -59,7 +59,7 @@ class Program:
     """The built unit."""
 
     def __init__(self, folder: Path) -> None:
-        self.unit = EmulatedUnit(build(unit_text(), folder))
+        self.unit = CudaCpuModule(build(unit_text(), folder))
 
     def __call__(self, name: str, *arrays: np.ndarray) -> np.ndarray:
         """The kernel `apply_NAME` of arrays of equal length."""

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_device import FakeDevice
 from sweep import sample_case
 
 from noeira.codegen.arch import ARCHS, arch
@@ -35,6 +36,7 @@ from noeira.runtime.build.library import build_library
 from noeira.runtime.cuda.builder import CudaBuilder
 from noeira.runtime.cuda.compiler import find_cuda_compiler
 from noeira.runtime.cuda.toolchain import CudaToolchain
+from noeira.runtime.cuda_cpu.device import CudaCpuDevice
 from noeira.stages import stages_of
 
 Tiny = Sequential[LinearReLU[3, 4], Linear[4, 2]]
@@ -198,7 +200,8 @@ def test_what_a_device_loads(device: str, kind: str, loaded: str) -> None:
     """Machine code runs within a major number of the architecture; what is newer takes PTX."""
     entry: Any = SimpleNamespace(path=Path)
     library: Any = SimpleNamespace(path=Path("unit.cubin"), entry=entry)
-    used: Any = SimpleNamespace(arch=device)
+    used = CudaCpuDevice() if device == "cpu" else FakeDevice()
+    used.arch = device
     builder: Any = None
     toolchain = CudaToolchain("cuda", arch(kind), builder, open_cache(), lambda: used)
     assert toolchain.path(library) == Path(loaded)

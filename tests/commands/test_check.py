@@ -17,8 +17,8 @@ from needs import needs_cxx
 
 from noeira.errors import KernelFault
 from noeira.report.check import MEANINGS, CheckedKernel, CheckReport, Found
-from noeira.runtime.build import host_compiler
-from noeira.runtime.cuda_cpu import build as emulator_build
+from noeira.runtime.build import compiler_search
+from noeira.runtime.cuda_cpu import shared_library
 
 pytest_plugins = ("command_line",)
 
@@ -229,7 +229,7 @@ def test_other_mistakes(call: Callable[..., str], folder: Path, unit: str):
 
 
 def test_without_a_compiler(call: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(host_compiler, "commands", lambda *_: iter(()))
+    monkeypatch.setattr(compiler_search, "commands", lambda *_: iter(()))
     message = call("check", "net.py:Joined", code=1)
     assert "no C++ compiler was found" in message and "apt install g++" in message
 
@@ -260,7 +260,7 @@ def test_a_report_shows_a_fault_of_each_line_once():
 
 
 def test_every_kind_of_fault_is_explained():
-    texts = [path.read_text() for path in emulator_build.RUNTIME.glob("*.cpp")]
+    texts = [path.read_text() for path in shared_library.RUNTIME.glob("*.cpp")]
     kinds = {kind for text in texts for kind in re.findall(r'report\(\s*"([a-z -]+)"', text)}
     assert kinds | {"unwritten output"} == MEANINGS.keys()
     page = (Path(__file__).parents[2] / "docs" / "cuda.md").read_text(encoding="utf-8")

@@ -16,6 +16,8 @@ from needs import needs_compiler
 from noeira.codegen.render_c import render_c
 from noeira.codegen.sharing import shared_kernels
 from noeira.ir.plan import Plan
+from noeira.machine.cache_sizes import Cache, Level, cache_levels, data_caches, processors
+from noeira.machine.limits import Bandwidth, Limits, measure_limits
 from noeira.nn import SGD, Linear, LinearReLU, Sequential
 from noeira.report import roofline
 from noeira.report.explain import explained, symbols
@@ -24,8 +26,6 @@ from noeira.report.reuse import Moved, traffic
 from noeira.report.table import short
 from noeira.runtime.c.compiler import find_compiler
 from noeira.runtime.c.timed_entry import Samples, samples_of
-from noeira.runtime.cache_sizes import Cache, Level, cache_levels, data_caches, processors
-from noeira.runtime.limits import Bandwidth, Limits, measure_limits
 from noeira.stages import Stages, stages_of
 
 pytest_plugins = ("command_line",)

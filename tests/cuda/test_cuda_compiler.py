@@ -23,7 +23,7 @@ from noeira.runtime.cuda.compiler import (
     find_cuda_compiler,
     require_cuda_compiler,
 )
-from noeira.runtime.cuda.log import error_text, warning_text
+from noeira.runtime.cuda.messages import error_text, warning_text
 from noeira.runtime.cuda.nvcc import find_nvcc, open_nvcc
 from noeira.runtime.cuda.nvrtc import Nvrtc, find_libraries
 

@@ -17,7 +17,7 @@ from noeira.commands import doctor
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.runtime.cuda import device as cuda
 from noeira.runtime.cuda.device import found_devices, open_cuda, require_pycuda
-from noeira.runtime.device.device import Argument, Launch, Memory, Pinned
+from noeira.runtime.device.device import Argument, BoundLaunch, Memory, Pinned
 
 
 class Error(Exception):
@@ -299,8 +299,8 @@ def test_operations_go_to_one_stream(driver: Any, tmp_path: Path) -> None:
     assert device.load(file) is module
     driver.calls.clear()
     arguments = (Argument("w", "workspace", 0, 0), Argument("%x", "input", 64, 16, 4))
-    device.launcher(module, Launch("k00", 3, 256, 0, arguments))()
-    device.launcher(module, Launch("k01", 3, 256, 65536, arguments))()
+    device.launcher(module, BoundLaunch("k00", 3, 256, 0, arguments))()
+    device.launcher(module, BoundLaunch("k01", 3, 256, 65536, arguments))()
     sizes = (3, 1, 1), (256, 1, 1)
     assert driver.calls == [
         ("k00", "PP", *sizes, device.stream, 0, 64, 0),

@@ -19,16 +19,16 @@ from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.ir.plan import parse_plans
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.cache_entry import Entry
-from noeira.runtime.build.library import build_library, open_library, unit_key
+from noeira.runtime.build.cache_entry import CacheEntry
+from noeira.runtime.build.library import build_library, library_key, open_library
 from noeira.runtime.cuda.builder import CudaBuilder, launches, unit_resources
 from noeira.runtime.cuda.compiler import (
     CudaCompiler,
     find_cuda_compiler,
 )
-from noeira.runtime.cuda_cpu.builder import EmulatedBuilder
+from noeira.runtime.cuda_cpu.builder import CudaCpuBuilder
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
-from noeira.runtime.cuda_cpu.emulator import EmulatedUnit
+from noeira.runtime.cuda_cpu.module import CudaCpuModule
 
 SM_90 = arch("sm_90")
 
@@ -68,9 +68,9 @@ def test_what_decides_a_unit_is_in_its_key(nvrtc: CudaCompiler):
         CudaBuilder(replace(nvrtc, tool=replace(nvrtc.tool, version="NVRTC 13.9")), SM_90),
         builder.lenient(),
     ]
-    keys = {unit_key(source, other) for other in [builder, *builders]}
+    keys = {library_key(source, other) for other in [builder, *builders]}
     assert len(keys) == 5
-    assert unit_key(unit("4.0f"), builder) not in keys
+    assert library_key(unit("4.0f"), builder) not in keys
 
 
 def test_a_unit_that_does_not_compile(nvrtc: CudaCompiler, cache: Cache):
@@ -256,9 +256,9 @@ def test_the_same_text_for_the_cpu(cache: Cache, monkeypatch: pytest.MonkeyPatch
     compiler = find_cxx_compiler(cache)
     if compiler is None:
         pytest.skip("there is no C++ compiler here")
-    fast = EmulatedBuilder(compiler, cache)
+    fast = CudaCpuBuilder(compiler, cache)
     checked = replace(fast, check=True)
-    assert unit_key(unit(), fast) != unit_key(unit(), checked)
+    assert library_key(unit(), fast) != library_key(unit(), checked)
     library = build_library(unit(), fast, cache)
     assert library.built
     assert library.path.name == "unit.so"
@@ -267,7 +267,7 @@ def test_the_same_text_for_the_cpu(cache: Cache, monkeypatch: pytest.MonkeyPatch
     assert "-ffp-contract=off" in library.entry.read("build.txt").decode()
     values = np.arange(1024, dtype=np.float32)
     result = np.zeros_like(values)
-    loaded = EmulatedUnit(library.path)
+    loaded = CudaCpuModule(library.path)
     loaded.launch("k00_scale", 1, 256, 0, [None, values.ctypes.data, result.ctypes.data])
     np.testing.assert_array_equal(result, values * 3 + 1)
     monkeypatch.setenv("NOEIRA_EDITED", "1")
@@ -290,10 +290,12 @@ def test_what_units_share_is_built_under_no_lock(cache: Cache, monkeypatch: pyte
 
         def prepare(self) -> None:
             # The lock of a unit guards all keys that begin alike: here this very one.
-            with cache.building(unit_key(unit(), self), seconds=5):
+            with cache.building(library_key(unit(), self), seconds=5):
                 done.append("prepared")
 
-        def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+        def make(
+            self, source: Source, folder: Path, earlier: CacheEntry | None
+        ) -> dict[str, bytes]:
             done.append("made")
             return {"unit.bin": b"binary"}
 

@@ -28,7 +28,7 @@ from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.library import build_library
 from noeira.runtime.cuda.toolchain import CudaToolchain, cuda_toolchain
-from noeira.runtime.device.device import Argument, Launch, Memory
+from noeira.runtime.device.device import Argument, BoundLaunch, Memory
 
 pytestmark = pytest.mark.gpu
 
@@ -83,7 +83,7 @@ class OnDevice:
             names = function_names(Call(case.node, choice), self.kernels.symbols[number])
             for name, stage in zip(names, choice.stages, strict=True):
                 o = dict(stage.options)
-                launch = Launch(name, o["grid"], o["block"], o.get("shared", 0), arguments)
+                launch = BoundLaunch(name, o["grid"], o["block"], o.get("shared", 0), arguments)
                 self.device.launcher(self.module, launch)()
             for array, memory in zip(outputs, memories[len(arrays) :], strict=True):
                 self.device.copy_out(array, memory.pointer)

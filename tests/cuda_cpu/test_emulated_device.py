@@ -15,10 +15,10 @@ from noeira.errors import KernelFault
 from noeira.ir.graph import Builder, Node
 from noeira.ir.plan import Choice, Plan, Stage
 from noeira.planning.memory import make_plan
-from noeira.runtime.cuda_cpu.build import build
 from noeira.runtime.cuda_cpu.checked_launches import regions_of
-from noeira.runtime.cuda_cpu.device import EmulatedDevice, emulated_device
-from noeira.runtime.device.device import Argument, Launch, Memory
+from noeira.runtime.cuda_cpu.device import CudaCpuDevice, cuda_cpu_device
+from noeira.runtime.cuda_cpu.shared_library import build
+from noeira.runtime.device.device import Argument, BoundLaunch, Memory
 from noeira.runtime.device.launched_entry import LaunchedEntry
 
 # `body` is for thread i of 128, of which the first 100 have an element.
@@ -50,7 +50,7 @@ def plan_of(stages: int) -> Plan:
     return make_plan(builder.done([y]), choose, "cuda")
 
 
-def entry_of(device: EmulatedDevice, folder: Path, *bodies: str) -> LaunchedEntry:
+def entry_of(device: CudaCpuDevice, folder: Path, *bodies: str) -> LaunchedEntry:
     """An entry whose stages have these bodies."""
     names = ["k00"] if len(bodies) == 1 else ["k00_first", "k00_second"]
     text = "".join(KERNEL % pair for pair in zip(names, bodies, strict=True))
@@ -68,7 +68,7 @@ def entry_of(device: EmulatedDevice, folder: Path, *bodies: str) -> LaunchedEntr
 def test_kernels_that_are_right(
     tmp_path: Path, order: str, bodies: tuple[str, ...], check: bool
 ) -> None:
-    entry = entry_of(EmulatedDevice(order, 3, check), tmp_path, *bodies)
+    entry = entry_of(CudaCpuDevice(order, 3, check), tmp_path, *bodies)
     assert entry.run() == 1
     wanted = 2 * np.arange(100, dtype=np.float32)
     assert np.array_equal(entry.output("y"), wanted if len(bodies) == 1 else wanted[::-1])
@@ -87,7 +87,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_kernels_that_are_wrong(tmp_path: Path, name: str) -> None:
     body, kind = FAULTS[name]
-    entry = entry_of(EmulatedDevice(check=True), tmp_path, body)
+    entry = entry_of(CudaCpuDevice(check=True), tmp_path, body)
     with pytest.raises(KernelFault, match=r"%[xy]") as fault:
         entry.run()
     assert fault.value.kernel == "k00" and kind in str(fault.value)
@@ -96,7 +96,7 @@ def test_kernels_that_are_wrong(tmp_path: Path, name: str) -> None:
 @needs_cxx
 def test_a_workspace_that_is_read_where_it_was_not_written(tmp_path: Path) -> None:
     first = "if (i < 99) partial[i] = a0[i];"
-    entry = entry_of(EmulatedDevice(check=True), tmp_path, first, SECOND)
+    entry = entry_of(CudaCpuDevice(check=True), tmp_path, first, SECOND)
     with pytest.raises(KernelFault, match="the workspace of %y") as fault:
         entry.run()
     assert fault.value.kernel == "k00_second"
@@ -104,13 +104,13 @@ def test_a_workspace_that_is_read_where_it_was_not_written(tmp_path: Path) -> No
 
 @needs_cxx
 def test_faults_are_reported_and_the_next_launch_runs(tmp_path: Path) -> None:
-    found: list[tuple[Launch, KernelFault]] = []
+    found: list[tuple[BoundLaunch, KernelFault]] = []
 
-    def report(launch: Launch, fault: KernelFault) -> None:
+    def report(launch: BoundLaunch, fault: KernelFault) -> None:
         found.append((launch, fault))
 
     entry = entry_of(
-        EmulatedDevice(check=True, report=report),
+        CudaCpuDevice(check=True, report=report),
         tmp_path,
         "if (i < 102) partial[i] = a0[i];",
         "if (i < 90) y0[i] = a0[i];",
@@ -154,8 +154,8 @@ def test_what_a_launch_may_touch() -> None:
 
 
 def test_memory_of_the_emulated_device() -> None:
-    device = emulated_device()
-    assert device is emulated_device()
+    device = cuda_cpu_device()
+    assert device is cuda_cpu_device()
     memory, copied = Memory(device, 100), np.zeros(25, np.float32)
     assert memory.pointer % 256 == 0
     numbers = np.arange(25, dtype=np.float32)
@@ -169,7 +169,7 @@ def test_memory_of_the_emulated_device() -> None:
     assert 0 < free <= total
     first = device.record()
     assert 0 <= device.elapsed(first, device.record()) < 1
-    poisoned = Memory(EmulatedDevice(check=True), 4)
+    poisoned = Memory(CudaCpuDevice(check=True), 4)
     room = np.zeros(1, np.float32)
     device.copy_out(room, poisoned.pointer)
     assert np.isnan(room[0])

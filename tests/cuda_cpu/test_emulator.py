@@ -16,11 +16,11 @@ import pytest
 from needs import needs_cxx
 
 from noeira.errors import CompilerError, DeviceError, KernelFault
-from noeira.runtime.build import host_compiler
-from noeira.runtime.cuda_cpu import build as emulator_build
-from noeira.runtime.cuda_cpu.build import build
+from noeira.runtime.build import compiler_search
+from noeira.runtime.cuda_cpu import shared_library
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler, require_cxx_compiler
-from noeira.runtime.cuda_cpu.emulator import EmulatedUnit, Region
+from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
+from noeira.runtime.cuda_cpu.shared_library import build
 from noeira.runtime.cuda_cpu.text import find_kernels, host_text
 
 TEXT = (Path(__file__).parents[1] / "support" / "emulator_kernels.cu").read_text(encoding="utf-8")
@@ -34,25 +34,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("emulator")
 
 
-def made(text: str, folder: Path, check: bool = False) -> EmulatedUnit:
+def made(text: str, folder: Path, check: bool = False) -> CudaCpuModule:
     """A unit built in a folder of its own."""
     path = folder / f"unit{len(list(folder.iterdir()))}"
     path.mkdir()
-    return EmulatedUnit(build(text, path, check))
+    return CudaCpuModule(build(text, path, check))
 
 
 @pytest.fixture(scope="module")
-def fast(folder: Path) -> EmulatedUnit:
+def fast(folder: Path) -> CudaCpuModule:
     return made(TEXT, folder)
 
 
 @pytest.fixture(scope="module")
-def checked(folder: Path) -> EmulatedUnit:
+def checked(folder: Path) -> CudaCpuModule:
     return made(TEXT, folder, check=True)
 
 
 @pytest.fixture(params=["fast", "checked"])
-def unit(request: pytest.FixtureRequest) -> EmulatedUnit:
+def unit(request: pytest.FixtureRequest) -> CudaCpuModule:
     return request.getfixturevalue(request.param)
 
 
@@ -73,7 +73,7 @@ def floats(count: int, seed: int = 0) -> np.ndarray:
 
 
 def run(
-    unit: EmulatedUnit,
+    unit: CudaCpuModule,
     name: str,
     grid: int,
     block: int,
@@ -100,7 +100,7 @@ def run(
 
 
 @pytest.mark.parametrize(("order", "seed"), ORDERS)
-def test_clean_kernels_compute_the_same_in_every_order(unit: EmulatedUnit, order: str, seed: int):
+def test_clean_kernels_compute_the_same_in_every_order(unit: CudaCpuModule, order: str, seed: int):
     x, y = floats(1000), floats(1000, 1)
     expected = (x.astype(np.float64) * 2 + y).astype(np.float32)
     run(unit, "axpy", 4, 256, [x], [y], order=order, seed=seed, initialised=True)
@@ -127,7 +127,7 @@ def test_clean_kernels_compute_the_same_in_every_order(unit: EmulatedUnit, order
     assert np.array_equal(mixed, 0.5 + (lanes ^ 1) + (lanes & 3) + 1)
 
 
-def test_bits_do_not_depend_on_order_or_mode(fast: EmulatedUnit, checked: EmulatedUnit):
+def test_bits_do_not_depend_on_order_or_mode(fast: CudaCpuModule, checked: CudaCpuModule):
     a, b = floats(4096), floats(4096, 1)
     results = list[bytes]()
     for unit in (fast, checked):
@@ -139,7 +139,7 @@ def test_bits_do_not_depend_on_order_or_mode(fast: EmulatedUnit, checked: Emulat
 
 
 @pytest.mark.parametrize(("order", "seed"), ORDERS)
-def test_intrinsics(unit: EmulatedUnit, order: str, seed: int):
+def test_intrinsics(unit: CudaCpuModule, order: str, seed: int):
     y = np.zeros((32, 16), np.uint32)
     run(unit, "intrinsics", 1, 32, [], [y], order=order, seed=seed, initialised=True)
     lane = np.arange(32)
@@ -252,7 +252,7 @@ def test_mistakes_are_found_on_their_line(
         assert caught.value.thread < 64
 
 
-def test_a_fault_can_be_read_and_pickled(checked: EmulatedUnit):
+def test_a_fault_can_be_read_and_pickled(checked: CudaCpuModule):
     with pytest.raises(KernelFault) as caught:
         run(checked, "beyond", 1, 64, [floats(64)], [floats(64)])
     fault = caught.value
@@ -266,7 +266,7 @@ def test_a_fault_can_be_read_and_pickled(checked: EmulatedUnit):
     assert isinstance(fault, DeviceError)
 
 
-def test_several_faults_are_told_at_once(checked: EmulatedUnit):
+def test_several_faults_are_told_at_once(checked: CudaCpuModule):
     with pytest.raises(KernelFault) as caught:
         run(checked, "two_mistakes", 1, 64, [floats(64)], [floats(64)], 256)
     found = {(f.kind, f.line) for f in (caught.value, *caught.value.others)}
@@ -274,12 +274,12 @@ def test_several_faults_are_told_at_once(checked: EmulatedUnit):
     assert f"line {line_of('two_mistakes')};" in str(caught.value)
 
 
-def test_what_was_never_written_is_known(checked: EmulatedUnit):
+def test_what_was_never_written_is_known(checked: CudaCpuModule):
     (region,) = run(checked, "half_written", 1, 64, [], [floats(64)])
     assert region.never_written() == [range(i, i + 1) for i in range(1, 64, 2)]
 
 
-def test_written_memory_stays_so_from_launch_to_launch(checked: EmulatedUnit):
+def test_written_memory_stays_so_from_launch_to_launch(checked: CudaCpuModule):
     y = floats(64)
     region = Region(y.ctypes.data, y.nbytes, "workspace", initialised=False)
     with pytest.raises(KernelFault, match="uninitialised"):
@@ -293,7 +293,7 @@ def test_written_memory_stays_so_from_launch_to_launch(checked: EmulatedUnit):
     checked.launch("unwritten_output", 1, 64, 0, [y.ctypes.data], regions=[region])
 
 
-def test_an_output_in_the_place_of_an_input(checked: EmulatedUnit):
+def test_an_output_in_the_place_of_an_input(checked: CudaCpuModule):
     y = floats(1000)
     expected = y * 3
     region = Region(y.ctypes.data, y.nbytes, "y")
@@ -301,14 +301,14 @@ def test_an_output_in_the_place_of_an_input(checked: EmulatedUnit):
     np.testing.assert_array_equal(y, expected)
 
 
-def test_without_regions_any_memory_may_be_touched(checked: EmulatedUnit):
+def test_without_regions_any_memory_may_be_touched(checked: CudaCpuModule):
     x, y = floats(65), floats(64)
     checked.launch("beyond", 1, 64, 0, [x.ctypes.data, y.ctypes.data])
     with pytest.raises(KernelFault, match="race"):
         checked.launch("race_in_block", 1, 64, 256, [y.ctypes.data])
 
 
-def test_bad_launches_are_refused(unit: EmulatedUnit):
+def test_bad_launches_are_refused(unit: CudaCpuModule):
     with pytest.raises(DeviceError, match=r"there is no kernel nothing in .*unit\.so"):
         unit.launch("nothing", 1, 1, 0, [])
     with pytest.raises(DeviceError, match="the kernel axpy has 2 arguments, not 1"):
@@ -322,11 +322,11 @@ def test_bad_launches_are_refused(unit: EmulatedUnit):
             unit.launch("axpy", grid, block, shared, [None, None])
 
 
-def test_two_units_and_two_threads(fast: EmulatedUnit, folder: Path):
+def test_two_units_and_two_threads(fast: CudaCpuModule, folder: Path):
     other = made(TEXT.replace("2.0f, y[i]", "5.0f, y[i]"), folder)
     failed = list[int]()
 
-    def work(unit: EmulatedUnit, factor: int) -> None:
+    def work(unit: CudaCpuModule, factor: int) -> None:
         for n in range(20):
             x, y = floats(1000, n), np.zeros(1000, np.float32)
             unit.launch("axpy", 4, 256, 0, [x.ctypes.data, y.ctypes.data])
@@ -400,7 +400,7 @@ def test_dynamic_shared_memory_is_found_however_it_is_written():
     assert host.splitlines()[1:6] and len(host.splitlines()) == len(text.splitlines()) + 2
 
 
-def test_speed(fast: EmulatedUnit, folder: Path):
+def test_speed(fast: CudaCpuModule, folder: Path):
     text = """extern "C" __global__ void twice(const float *x, float *y) {
         const int i = blockIdx.x * 256 + threadIdx.x;
         y[i] = x[i] * 2.0f;
@@ -416,7 +416,7 @@ def test_speed(fast: EmulatedUnit, folder: Path):
 
 
 def test_the_portable_switch(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(emulator_build, "RUNTIME_FLAGS", ("-O2", "-DNOEIRA_PORTABLE"))
+    monkeypatch.setattr(shared_library, "RUNTIME_FLAGS", ("-O2", "-DNOEIRA_PORTABLE"))
     unit = made(TEXT, folder, check=True)
     for order, seed in ORDERS:
         a, b, c = floats(4096), floats(4096, 1), floats(4096, 2)
@@ -460,9 +460,9 @@ TAKES_INPUT = {name for name, _, inputs, *_ in MISTAKES if inputs == 1}
 def test_the_identity_tells_runtimes_apart(monkeypatch: pytest.MonkeyPatch):
     compiler = find_cxx_compiler()
     assert compiler is not None
-    first = emulator_build.emulator_identity(compiler)
-    monkeypatch.setattr(emulator_build, "FAST_FLAGS", ("-O0",))
-    assert emulator_build.emulator_identity(compiler) != first
+    first = shared_library.cuda_cpu_identity(compiler)
+    monkeypatch.setattr(shared_library, "FAST_FLAGS", ("-O0",))
+    assert shared_library.cuda_cpu_identity(compiler) != first
 
 
 def test_no_compiler_and_a_useless_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -474,7 +474,7 @@ def test_no_compiler_and_a_useless_one(tmp_path: Path, monkeypatch: pytest.Monke
         require_cxx_compiler()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(host_compiler, "ziglang_program", lambda: None)
+    monkeypatch.setattr(compiler_search, "ziglang_program", lambda: None)
     assert find_cxx_compiler() is None
     with pytest.raises(CompilerError) as caught:
         require_cxx_compiler()

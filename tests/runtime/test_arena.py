@@ -13,7 +13,7 @@ import noeira
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import ARENA
 from noeira.nn import GELU, Adam, CrossEntropy, Linear, LinearReLU, Residual, Sequential, Tanh
-from noeira.runtime.entry_point import CompiledEntry
+from noeira.runtime.c.compiled_entry import CompiledEntry
 
 NETS = {
     "mlp": Sequential[LinearReLU[13, 33], LinearReLU[33, 17], Linear[17, 5]],

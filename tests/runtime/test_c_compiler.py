@@ -20,14 +20,14 @@ from noeira.codegen.source import Source
 from noeira.codegen.target import ISAS
 from noeira.commands import doctor
 from noeira.errors import CompilerError
+from noeira.machine.limits import measure_limits
 from noeira.nn import Linear
-from noeira.runtime.build import host_compiler
+from noeira.runtime.build import compiler_search
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.library import build_library, load
 from noeira.runtime.c import compiler as c_compiler
 from noeira.runtime.c.builder import CBuilder
 from noeira.runtime.c.compiler import find_compiler, require_compiler
-from noeira.runtime.limits import measure_limits
 
 has_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
@@ -174,7 +174,7 @@ def test_a_useless_choice_is_an_error(monkeypatch: pytest.MonkeyPatch, text: str
 
 def without_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr(host_compiler, "ziglang_program", lambda: None)
+    monkeypatch.setattr(compiler_search, "ziglang_program", lambda: None)
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -215,8 +215,8 @@ def test_ziglang_serves_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_processor_is_told_the_same_twice():
-    assert host_compiler.processor() == host_compiler.processor()
-    assert "MHz" not in host_compiler.processor()
+    assert compiler_search.processor() == compiler_search.processor()
+    assert "MHz" not in compiler_search.processor()
 
 
 def examine(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from noeira.errors import CompilerError, NoeiraError
 from noeira.runtime.build import own_sources as own
 from noeira.runtime.build.cache import Cache, open_cache
 from noeira.runtime.build.cache_entry import CHECKSUMS, digest_of
-from noeira.runtime.build.library import build_library, load, open_library, unit_key
+from noeira.runtime.build.library import build_library, library_key, load, open_library
 from noeira.runtime.c.builder import SOURCE, CBuilder
 from noeira.runtime.c.compiler import Compiler, find_compiler
 
@@ -413,10 +413,10 @@ def test_every_part_of_a_unit_is_in_its_key(compiler: Compiler):
         (source, replace(compiler, flags=(*compiler.flags, "-g"))),
         (source, replace(compiler, isa=isa)),
     ]
-    keys = {unit_key(other, CBuilder(by)) for other, by in others}
+    keys = {library_key(other, CBuilder(by)) for other, by in others}
     assert len(keys) == len(others)
-    assert unit_key(source, CBuilder(compiler)) not in keys
-    assert unit_key(replace(source, name="other"), CBuilder(compiler)) == unit_key(
+    assert library_key(source, CBuilder(compiler)) not in keys
+    assert library_key(replace(source, name="other"), CBuilder(compiler)) == library_key(
         source, CBuilder(compiler)
     )
 

@@ -152,7 +152,7 @@ def test_steps_are_launched_ahead_and_waited_for_together(monkeypatch: pytest.Mo
     launched = [what for what, _ in device.done if what.startswith("k")]
     assert len(launched) == 12 * len(fit.launches)
     assert [what for what, _ in device.done].count("wait") == 1
-    states = fit.ready_block()
+    states = fit.ready_transfer()
     aside = [("copy", FLAT)] * 3
     assert moved(device) == [
         ("in", states.sent.size),

@@ -22,7 +22,7 @@ from pycuda_programs import SIZE, cubin_head, numbers, unit
 from noeira.__main__ import main
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.runtime.cuda.device import found_devices, open_cuda
-from noeira.runtime.device.device import Argument, Launch, Memory, Pinned
+from noeira.runtime.device.device import Argument, BoundLaunch, Memory, Pinned
 
 BYTES = 4 * SIZE
 programs = Programs()
@@ -35,10 +35,10 @@ def file_of(contents: bytes) -> Path:
     return path
 
 
-def launch_of(kernel: str, *memories: Memory, grid: int = 4, shared: int = 0) -> Launch:
+def launch_of(kernel: str, *memories: Memory, grid: int = 4, shared: int = 0) -> BoundLaunch:
     """A launch of a kernel of pycuda_kernels.cu."""
     arguments = [Argument(f"x{i}", "output", m.pointer, m.nbytes) for i, m in enumerate(memories)]
-    return Launch(kernel, grid, 256, shared, tuple(arguments))
+    return BoundLaunch(kernel, grid, 256, shared, tuple(arguments))
 
 
 def device_memory(device: Any, values: np.ndarray) -> Memory:

@@ -20,8 +20,8 @@ from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.codegen.target import CTYPES
 from noeira.codegen.view import Elementwise, Kernel, Operand, Store
 from noeira.ir.plan import Stage
-from noeira.runtime.cuda_cpu.build import build
-from noeira.runtime.cuda_cpu.emulator import EmulatedUnit, Region
+from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
+from noeira.runtime.cuda_cpu.shared_library import build
 
 NUMPY = {"f32": np.float32, "f64": np.float64}
 TRANSPOSES = tuple(product((False, True), repeat=2))
@@ -85,15 +85,15 @@ def numbered(cuts: Sequence[CudaGemmChoice]) -> tuple[Product, ...]:
     return tuple(Product(cut, f"gemm_{number}") for number, cut in enumerate(cuts))
 
 
-def built(products: Sequence[Product], folder: Path, check: bool = False) -> EmulatedUnit:
+def built(products: Sequence[Product], folder: Path, check: bool = False) -> CudaCpuModule:
     """The kernels in one unit."""
     folder.mkdir()
     body = "\n".join(one.text() for one in products)
-    return EmulatedUnit(build(device_prelude(identifiers(body)) + body, folder, check))
+    return CudaCpuModule(build(device_prelude(identifiers(body)) + body, folder, check))
 
 
 def run(
-    unit: EmulatedUnit, one: Product, order: str = "forward", seed: int = 0, check: bool = False
+    unit: CudaCpuModule, one: Product, order: str = "forward", seed: int = 0, check: bool = False
 ) -> np.ndarray:
     """C, from guarded operands. Raises KernelFault."""
     g, cut = one.gemm, one.cut
@@ -113,7 +113,7 @@ def run(
     return c
 
 
-def chain(unit: EmulatedUnit, one: Product) -> np.ndarray:
+def chain(unit: CudaCpuModule, one: Product) -> np.ndarray:
     """C by one chain of fma for each element, or for each of its pieces."""
     a, b = one.arrays()
     c = np.empty((one.gemm.m, one.gemm.n), NUMPY[one.cut.dtype])

@@ -18,9 +18,9 @@ from noeira.codegen.prelude import device_prelude, identifiers
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.cache_entry import digest_of
-from noeira.runtime.cuda_cpu.build import build, emulator_identity
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
-from noeira.runtime.cuda_cpu.emulator import EmulatedUnit, Region
+from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
+from noeira.runtime.cuda_cpu.shared_library import build, cuda_cpu_identity
 
 TARGET = CudaTarget(arch("sm_80"))
 # Every value begins at such a multiple of bytes.
@@ -78,10 +78,10 @@ class CudaKernels:
         cache, compiler = open_cache(), find_cxx_compiler()
         if compiler is None:
             pytest.skip("there is no C++ compiler")
-        key = digest_of("sweep", self.text, str(check), emulator_identity(compiler))
+        key = digest_of("sweep", self.text, str(check), cuda_cpu_identity(compiler))
         with cache.building(key):
             entry = cache.get(key) or cache.put(key, {"unit.so": build(self.text, folder, check)})
-        return CudaLibrary(self, EmulatedUnit(entry.path("unit.so")), check)
+        return CudaLibrary(self, CudaCpuModule(entry.path("unit.so")), check)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class CudaLibrary:
     """Built kernels."""
 
     kernels: CudaKernels
-    unit: EmulatedUnit
+    unit: CudaCpuModule
     check: bool = False
 
     def run(
@@ -142,7 +142,7 @@ class CudaLibrary:
 
 
 def launch_stages(
-    unit: EmulatedUnit,
+    unit: CudaCpuModule,
     names: Sequence[str],
     stages: Sequence[Stage],
     pointers: Sequence[int],

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from noeira.codegen.source import Source
 from noeira.runtime.build.cache import open_cache
-from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.build.cache_entry import CacheEntry
 from noeira.runtime.cuda import builder as cuda_unit
 from noeira.runtime.cuda.builder import BINARY, PTX, RESOURCES, CudaBuilder
 from noeira.runtime.cuda.resources import resources_text
-from noeira.runtime.cuda_cpu.build import build, emulator_identity
 from noeira.runtime.cuda_cpu.compiler import require_cxx_compiler
+from noeira.runtime.cuda_cpu.shared_library import build, cuda_cpu_identity
 
 
 class EmulatedCubins(CudaBuilder):
@@ -25,9 +25,9 @@ class EmulatedCubins(CudaBuilder):
     @property
     def key_parts(self) -> tuple[str, ...]:
         """So that no real cubin is taken from the cache, nor one of these for a real one."""
-        return emulator_identity(require_cxx_compiler(open_cache())), self.arch.name
+        return cuda_cpu_identity(require_cxx_compiler(open_cache())), self.arch.name
 
-    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
         """The library under the cubin's name and that of the PTX, without resources."""
         library = build(source.text, folder).read_bytes()
         return {BINARY: library, PTX: library, RESOURCES: resources_text(()).encode()}

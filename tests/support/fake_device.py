@@ -19,7 +19,7 @@ from noeira.ir.graph import ComputeGraph, Node
 from noeira.ir.plan import Choice, Plan, Stage
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
-from noeira.runtime.device.device import Device, Launch, out_of_memory
+from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.unit import Unit
 
@@ -112,7 +112,7 @@ class FakeDevice(Device):
     def load(self, path: Path, arch: str = "") -> Any:
         raise NotImplementedError
 
-    def launcher(self, module: Any, launch: Launch) -> Callable[[], object]:
+    def launcher(self, module: Any, launch: BoundLaunch) -> Callable[[], object]:
         def work() -> None:
             module[launch.kernel](self, launch)
 
@@ -148,9 +148,9 @@ def choose(node: Node) -> Choice:
     return Choice((Stage("map", options),))
 
 
-def kernels(plan: Plan) -> tuple[list[str], dict[str, Callable[[FakeDevice, Launch], None]]]:
+def kernels(plan: Plan) -> tuple[list[str], dict[str, Callable[[FakeDevice, BoundLaunch], None]]]:
     """A symbol for each call, and what is launched under its names."""
-    symbols, found = list[str](), dict[str, Callable[[FakeDevice, Launch], None]]()
+    symbols, found = list[str](), dict[str, Callable[[FakeDevice, BoundLaunch], None]]()
     for number, call in enumerate(plan.calls):
         symbols.append(f"k{number:02}")
         if len(call.choice.stages) == 1:
@@ -161,16 +161,16 @@ def kernels(plan: Plan) -> tuple[list[str], dict[str, Callable[[FakeDevice, Laun
     return symbols, found
 
 
-def mark(device: FakeDevice, launch: Launch) -> None:
+def mark(device: FakeDevice, launch: BoundLaunch) -> None:
     """A first stage: leaves its mark in the workspace."""
     assert (launch.stage, launch.last, launch.shared) == (0, False, 64)
     device.at(launch.arguments[0].pointer, 64)[:] = 7
 
 
-def reference(node: Node) -> Callable[[FakeDevice, Launch], None]:
+def reference(node: Node) -> Callable[[FakeDevice, BoundLaunch], None]:
     """The kernel of a node that is its reference."""
 
-    def work(device: FakeDevice, launch: Launch) -> None:
+    def work(device: FakeDevice, launch: BoundLaunch) -> None:
         workspace, *operands = launch.arguments
         if launch.stage:
             assert (device.at(workspace.pointer, 64) == 7).all()

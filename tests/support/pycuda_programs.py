@@ -23,7 +23,7 @@ programs = Programs()
 @cache
 def unit() -> bytes:
     """The kernels of pycuda_kernels.cu, built for the emulator: what stands for a cubin."""
-    from noeira.runtime.cuda_cpu.build import build
+    from noeira.runtime.cuda_cpu.shared_library import build
 
     text = Path(__file__).with_name("pycuda_kernels.cu").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:

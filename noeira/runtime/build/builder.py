@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Protocol
 
 from noeira.codegen.source import Source
-from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.build.cache_entry import CacheEntry
 
 # The file of an entry that says how to make its binary by hand.
 COMMAND = "build.txt"
 
 
-class UnitBuilder(Protocol):
+class LibraryBuilder(Protocol):
     """A compiler with all that it is asked for, as `runtime/build/library.py` drives it."""
 
     @property
@@ -55,7 +55,7 @@ class UnitBuilder(Protocol):
         """Build what units share, if that is not done: before `make`, while no lock is held."""
         ...
 
-    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
         """The binary, and other files of the entry, made in a folder; what another unit of the
         program has of the kernels already need not be compiled again. A file given here goes before
         one of the same name that every entry has.
@@ -64,11 +64,11 @@ class UnitBuilder(Protocol):
         """
         ...
 
-    def lenient(self) -> UnitBuilder:
+    def lenient(self) -> LibraryBuilder:
         """The same, with warnings no errors: for sources that a person edited."""
         ...
 
 
-def command_text(builder: UnitBuilder) -> str:
+def command_text(builder: LibraryBuilder) -> str:
     """How to make the binary by hand."""
     return f"# {builder.head}; in this folder:\n{shlex.join(builder.command)}\n"

@@ -19,7 +19,7 @@ from noeira.runtime.build.cache_entry import (
     EDITED,
     LOCK_SECONDS,
     LOCKS,
-    Entry,
+    CacheEntry,
     digest_of,
     entry_folder,
     free_edit_name,
@@ -85,7 +85,7 @@ class Cache:
         self._held: set[str] = set()
         self._mutex = Lock()
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> CacheEntry | None:
         """The entry of that key, all its files verified, or None; a damaged one is dropped."""
         for root in self._roots():
             folder = entry_folder(root, key)
@@ -96,7 +96,7 @@ class Cache:
                 return entry
         return None
 
-    def put(self, key: str, files: Mapping[str, bytes | Path]) -> Entry:
+    def put(self, key: str, files: Mapping[str, bytes | Path]) -> CacheEntry:
         """Store the files, given as contents or as paths to copy, and return the entry that is now
         there.
 
@@ -112,7 +112,7 @@ class Cache:
         self._evict()
         return entry
 
-    def restore(self, entry: Entry, generated: bytes) -> Entry:
+    def restore(self, entry: CacheEntry, generated: bytes) -> CacheEntry:
         """Put the generated text back in place of an edited source, which is kept beside it as
         `unit.c.edited`.
         """
@@ -136,7 +136,7 @@ class Cache:
                 replace_file(source, generated)
         except OSError as error:
             log("info", "%s could not be restored: %s", source, error)
-        return Entry(entry.key, entry.folder, {**entry.files, name: generated})
+        return CacheEntry(entry.key, entry.folder, {**entry.files, name: generated})
 
     def work(self, action: Callable[[Path], T]) -> T:
         """Run `action` in a temporary folder on the cache's disk; if the disk refuses (OSError),

@@ -46,7 +46,7 @@ def digest_of(*parts: bytes | str) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A verified entry: its folder and the contents of its files as they were when it was read.
 
     `changed` names a source whose text is not the one that was stored; its content here is the
@@ -124,7 +124,7 @@ def parse_checksums(key: str, text: str) -> dict[str, str]:
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
-def read_entry(folder: Path, key: str) -> Entry | None:
+def read_entry(folder: Path, key: str) -> CacheEntry | None:
     """The entry in `folder` with every file verified; None if there is no such folder.
 
     Raises DamagedEntry if a file is missing, truncated or changed, save one source with text in it.
@@ -142,9 +142,9 @@ def read_entry(folder: Path, key: str) -> Entry | None:
         if hashlib.sha256(data).hexdigest() != checksums[name]
     ]
     if not wrong:
-        return Entry(key, folder, contents)
+        return CacheEntry(key, folder, contents)
     if len(wrong) == 1 and is_source(wrong[0]) and is_text(contents[wrong[0]]):
-        return Entry(key, folder, contents, changed=wrong[0])
+        return CacheEntry(key, folder, contents, changed=wrong[0])
     raise DamagedEntry(", ".join(wrong))
 
 
@@ -179,7 +179,7 @@ def possible_edits(folder: Path, key: str) -> Iterator[Path]:
             yield path
 
 
-def store_entry(root: Path, key: str, files: Mapping[str, bytes]) -> Entry:
+def store_entry(root: Path, key: str, files: Mapping[str, bytes]) -> CacheEntry:
     """Write an entry under the cache folder `root` and give the one that is there in the end.
     Raises OSError.
 
@@ -204,10 +204,10 @@ def store_entry(root: Path, key: str, files: Mapping[str, bytes]) -> Entry:
                 raise
             return existing
         bring_edits_back(root, folder, files)
-    return Entry(key, folder, dict(files))
+    return CacheEntry(key, folder, dict(files))
 
 
-def intact_entry(root: Path, folder: Path, key: str) -> Entry | None:
+def intact_entry(root: Path, folder: Path, key: str) -> CacheEntry | None:
     """The entry in `folder`, or None; a damaged one is removed."""
     try:
         return read_entry(folder, key)

@@ -16,9 +16,9 @@ from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import OPS
 from noeira.ir.plan import Plan, parse_plans
 from noeira.log import log
-from noeira.runtime.build.builder import COMMAND, UnitBuilder, command_text
+from noeira.runtime.build.builder import COMMAND, LibraryBuilder, command_text
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.cache_entry import Entry, digest_of
+from noeira.runtime.build.cache_entry import CacheEntry, digest_of
 from noeira.runtime.build.disk import remove_tree
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.fork import Lock
@@ -40,7 +40,7 @@ class Library:
     """
 
     key: str
-    entry: Entry
+    entry: CacheEntry
     built: bool
     source_name: str
     binary_name: str
@@ -83,7 +83,7 @@ class Library:
         return parse_plans(self.plans)
 
 
-def unit_key(source: Source, builder: UnitBuilder) -> str:
+def library_key(source: Source, builder: LibraryBuilder) -> str:
     """The cache key of a unit: its whole text, what compiles it and how, and what processor it was
     written for.
     """
@@ -91,7 +91,7 @@ def unit_key(source: Source, builder: UnitBuilder) -> str:
 
 
 def build_library(
-    source: Source, builder: UnitBuilder, cache: Cache, earlier: Entry | None = None
+    source: Source, builder: LibraryBuilder, cache: Cache, earlier: CacheEntry | None = None
 ) -> Library:
     """The binary of a unit, from the cache or built now; one process builds it, others wait for
     that. What another unit of the program, `earlier`, has of its kernels need not be compiled
@@ -101,8 +101,8 @@ def build_library(
     the generated one; without, the generated one is put back and the edit kept beside it. Raises
     CompilerError with the compiler's message.
     """
-    key = unit_key(source, builder)
-    entry, built = _get_or_build(key, Job(source, builder, earlier), cache)
+    key = library_key(source, builder)
+    entry, built = _get_or_build(key, Build(source, builder, earlier), cache)
     if config.EDITED.read():
         edit = _read_edit(entry)
         if edit is not None and not source.text.startswith(edit[1]):
@@ -110,7 +110,7 @@ def build_library(
     return _library(key, cache.restore(entry, source.text.encode()), built, builder)
 
 
-def open_library(key: str, builder: UnitBuilder, cache: Cache) -> Library | None:
+def open_library(key: str, builder: LibraryBuilder, cache: Cache) -> Library | None:
     """The binary of a unit known by its key alone, as a warm start has it; None if it has to be
     rendered again.
 
@@ -132,7 +132,7 @@ def open_library(key: str, builder: UnitBuilder, cache: Cache) -> Library | None
 
 
 def _library(
-    key: str, entry: Entry, built: bool, builder: UnitBuilder, edited: Path | None = None
+    key: str, entry: CacheEntry, built: bool, builder: LibraryBuilder, edited: Path | None = None
 ) -> Library:
     """An entry as what a builder made."""
     return Library(key, entry, built, builder.source_name, builder.binary_name, edited)
@@ -191,30 +191,30 @@ def _load_copy(library: Library, error: OSError) -> CDLL:
 
 
 @dataclass(frozen=True)
-class Job:
+class Build:
     """A unit to build; `edited` is the path of the source if a person edited it."""
 
     source: Source
-    builder: UnitBuilder
-    earlier: Entry | None = None
+    builder: LibraryBuilder
+    earlier: CacheEntry | None = None
     edited: Path | None = None
 
 
-def _get_or_build(key: str, job: Job, cache: Cache) -> tuple[Entry, bool]:
+def _get_or_build(key: str, build: Build, cache: Cache) -> tuple[CacheEntry, bool]:
     """The entry of a unit, and whether it was built now."""
     entry = cache.get(key)
     if entry is not None:
         return entry, False
     # Not under the lock: what units share has one of its own, which may be the same.
-    job.builder.prepare()
+    build.builder.prepare()
     with cache.building(key):
         entry = cache.get(key)
         if entry is not None:
             return entry, False
-        return cache.put(key, _compile(key, job, cache)), True
+        return cache.put(key, _compile(key, build, cache)), True
 
 
-def _read_edit(entry: Entry) -> tuple[Path, str] | None:
+def _read_edit(entry: CacheEntry) -> tuple[Path, str] | None:
     """The path and text of an entry's edited source; None if there is none that can be read."""
     path = entry.edited_source()
     try:
@@ -225,21 +225,21 @@ def _read_edit(entry: Entry) -> tuple[Path, str] | None:
 
 
 def _build_edited(
-    key: str, path: Path, text: str, generated: Source, builder: UnitBuilder, cache: Cache
+    key: str, path: Path, text: str, generated: Source, builder: LibraryBuilder, cache: Cache
 ) -> Library:
     """The binary of a source that a person edited: its own entry, keyed by the edited text."""
     log("warning", "running the edited source %s", path)
     source, lenient = replace(generated, text=text, sections=None, parsed=()), builder.lenient()
-    job = Job(source, lenient, edited=path)
-    entry, built = _get_or_build(unit_key(source, lenient), job, cache)
+    build = Build(source, lenient, edited=path)
+    entry, built = _get_or_build(library_key(source, lenient), build, cache)
     return _library(key, cache.restore(entry, text.encode()), built, builder, path)
 
 
-def _compile(key: str, job: Job, cache: Cache) -> dict[str, bytes]:
+def _compile(key: str, build: Build, cache: Cache) -> dict[str, bytes]:
     """Run the compiler; gives the files of the entry. Raises CompilerError, the source kept for the
     user to look at.
     """
-    source, builder = job.source, job.builder
+    source, builder = build.source, build.builder
     meta = {
         "name": source.name,
         "language": source.language.name,
@@ -255,10 +255,10 @@ def _compile(key: str, job: Job, cache: Cache) -> dict[str, bytes]:
     if source.parsed and not any(op.foreign for op in OPS.values()):
         files[PARSED] = write_plans(source.parsed)
     try:
-        return {**files, **cache.work(lambda folder: builder.make(source, folder, job.earlier))}
+        return {**files, **cache.work(lambda folder: builder.make(source, folder, build.earlier))}
     except CompilerError as error:
         files["message.txt"] = str(error).encode()
-        place = str(job.edited or _kept(key, builder.source_name, files, cache))
+        place = str(build.edited or _kept(key, builder.source_name, files, cache))
         raise CompilerError(
             f"the {builder.language} compiler failed on the unit of {source.name}.\n{error}\n\n"
             f"  command: {shlex.join(builder.command)}\n  source:  {place}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.runtime.build.builder import COMMAND, command_text
-from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.build.cache_entry import CacheEntry
 from noeira.runtime.build.process import BUILD_SECONDS, MESSAGE_LINES, first_lines, run
 from noeira.runtime.c.compiler import Compiler
 
@@ -49,7 +49,7 @@ class CBuilder:
     def prepare(self) -> None:
         """Units share nothing."""
 
-    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
         """The library; where it was built in parts, also those that are its own."""
         from noeira.runtime.c.parts import build_in_parts, entry_files
 

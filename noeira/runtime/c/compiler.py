@@ -10,7 +10,7 @@ from noeira import config
 from noeira.codegen.target import ISA, isa_from_macros
 from noeira.errors import CompilerError
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.host_compiler import (
+from noeira.runtime.build.compiler_search import (
     ENVIRONMENT,
     NATIVE_FLAGS,
     Facts,

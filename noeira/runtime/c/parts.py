@@ -13,10 +13,10 @@ from pathlib import Path
 
 from noeira.codegen.source import Source
 from noeira.log import log
-from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.build.cache_entry import CacheEntry
 from noeira.runtime.build.process import first_lines, run, run_all
 from noeira.runtime.c.compiler import Compiler
-from noeira.runtime.entry_point import processor_count
+from noeira.runtime.threads import processor_count
 
 LISTING = "parts.json"
 
@@ -30,7 +30,7 @@ class Object:
     data: bytes
 
 
-def objects_of(entry: Entry | None) -> list[Object]:
+def objects_of(entry: CacheEntry | None) -> list[Object]:
     """The object files in a cache entry."""
     if entry is None or LISTING not in entry.files:
         return []
@@ -49,7 +49,7 @@ def build_in_parts(
     compiler: Compiler,
     folder: Path,
     library: str,
-    earlier: Entry | None,
+    earlier: CacheEntry | None,
     seconds: float,
 ) -> list[Object] | None:
     """Makes the library in a folder, and gives the objects of its own; None, and no library, if

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.codegen.interface import TIMED, entry_symbol, stamps_per_step
 from noeira.ir.plan import Plan
 from noeira.ir.types import TensorType
-from noeira.runtime.entry_point import CompiledEntry
+from noeira.runtime.c.compiled_entry import CompiledEntry
 from noeira.runtime.store import aligned_zeros
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.arch import Arch
 from noeira.codegen.source import Source
-from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.build.cache_entry import CacheEntry
 from noeira.runtime.cuda.compiler import CudaCompiler
 from noeira.runtime.cuda.resources import Resources, check_kernel, read_resources, resources_text
 
@@ -53,7 +53,7 @@ class CudaBuilder:
     def prepare(self) -> None:
         """Units share nothing."""
 
-    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
         """What a driver loads, machine code or, for an architecture that the compiler does not
         know, PTX; the PTX; and what the kernels take.
 
@@ -86,7 +86,7 @@ def launches(source: Source) -> Iterator[StageLaunch]:
             yield from stage_launches(call, symbol)
 
 
-def unit_resources(entry: Entry) -> tuple[Resources, ...]:
+def unit_resources(entry: CacheEntry) -> tuple[Resources, ...]:
     """What the kernels of a built unit take."""
     return read_resources(entry.read(RESOURCES).decode())
 

@@ -14,8 +14,8 @@ from noeira.errors import CompilerError
 from noeira.log import log
 from noeira.runtime.build.cache import Cache, open_cache
 from noeira.runtime.build.cache_entry import digest_of
-from noeira.runtime.build.host_compiler import programs, remembered
-from noeira.runtime.cuda.log import error_text, warning_text
+from noeira.runtime.build.compiler_search import programs, remembered
+from noeira.runtime.cuda.messages import error_text, warning_text
 from noeira.runtime.cuda.nvcc import ENVIRONMENT, Nvcc, find_nvcc, open_nvcc
 from noeira.runtime.cuda.nvrtc import Nvrtc, find_libraries, open_nvrtc
 from noeira.runtime.cuda.resources import Resources, check_kernel, parse_resources

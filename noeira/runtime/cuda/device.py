@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.arch import OLDEST, arch_name, capability_of
 from noeira.errors import DeviceError
-from noeira.runtime.device.device import Device, Launch, out_of_memory
+from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 from noeira.runtime.fork import Lock
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class CudaDevice(Device):
             text += TOOLCHAIN_ADVICE
         return DeviceError(text)
 
-    def launcher(self, module: Any, launch: Launch) -> Callable[[], object]:
+    def launcher(self, module: Any, launch: BoundLaunch) -> Callable[[], object]:
         with self.doing(f"getting the kernel {launch.kernel}"):
             function = module.get_function(launch.kernel)
             if launch.shared > SHARED_BYTES:

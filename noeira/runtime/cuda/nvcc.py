@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noeira.errors import CompilerError
-from noeira.runtime.build.host_compiler import which
+from noeira.runtime.build.compiler_search import which
 from noeira.runtime.build.process import BUILD_SECONDS, first_lines, run, run_all
 from noeira.runtime.cuda.nvrtc import Output
 from noeira.runtime.cuda.toolkit import toolkit_of, toolkits

@@ -17,10 +17,10 @@ from noeira.runtime.toolchain import Toolchain
 
 if TYPE_CHECKING:
     from noeira.codegen.cuda import CudaTarget
-    from noeira.runtime.build.builder import UnitBuilder
+    from noeira.runtime.build.builder import LibraryBuilder
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.build.library import Library
-    from noeira.runtime.cuda_cpu.device import EmulatedDevice
+    from noeira.runtime.cuda_cpu.device import CudaCpuDevice
     from noeira.runtime.device.device import Device
 
 
@@ -32,7 +32,7 @@ class CudaToolchain(Toolchain):
 
     name: str
     arch: Arch
-    unit_builder: UnitBuilder
+    unit_builder: LibraryBuilder
     cache: Cache
     open_device: Callable[[], Device]
     choices: Choices = NO_CHOICES
@@ -49,7 +49,7 @@ class CudaToolchain(Toolchain):
         return CudaTarget(self.arch)
 
     @property
-    def builder(self) -> UnitBuilder:
+    def builder(self) -> LibraryBuilder:
         return self.unit_builder
 
     @property
@@ -68,9 +68,7 @@ class CudaToolchain(Toolchain):
         """What the device loads: machine code, or for one that is newer than the newest kind that
         is known here PTX, of which its driver makes machine code.
         """
-        device = self.device.arch
-        known = device == "cpu" or self.arch.runs_on(capability_of(device))
-        return library.path if known else library.entry.path(PTX)
+        return library.path if self.device.runs(self.arch) else library.entry.path(PTX)
 
 
 def cuda_toolchain(kind: Arch | None = None) -> CudaToolchain:
@@ -90,16 +88,16 @@ def cuda_toolchain(kind: Arch | None = None) -> CudaToolchain:
 
 
 def cuda_cpu_toolchain(
-    device: EmulatedDevice | None = None, kind: Arch | None = None
+    device: CudaCpuDevice | None = None, kind: Arch | None = None
 ) -> CudaToolchain:
     """For the CPU in place of a kind of GPU, by default the usual one; in check mode if the device
     is. Raises CompilerError without a C++ compiler.
     """
     from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.cuda_cpu.builder import EmulatedBuilder
+    from noeira.runtime.cuda_cpu.builder import CudaCpuBuilder
     from noeira.runtime.cuda_cpu.compiler import require_cxx_compiler
-    from noeira.runtime.cuda_cpu.device import emulated_device
+    from noeira.runtime.cuda_cpu.device import cuda_cpu_device
 
-    cache, used = open_cache(), device or emulated_device()
-    builder = EmulatedBuilder(require_cxx_compiler(cache), cache, used.checked is not None)
+    cache, used = open_cache(), device or cuda_cpu_device()
+    builder = CudaCpuBuilder(require_cxx_compiler(cache), cache, used.checked is not None)
     return CudaToolchain("cuda-cpu", kind or arch(DEFAULT_ARCH), builder, cache, lambda: used)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from noeira.errors import CompilerError
+from noeira.runtime.build.compiler_search import which
 from noeira.runtime.build.disk import children
-from noeira.runtime.build.host_compiler import which
 from noeira.runtime.build.process import run
 
 HOMES = ("CUDA_HOME", "CUDA_PATH")

@@ -7,22 +7,22 @@ from pathlib import Path
 
 from noeira.codegen.source import Source
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.cache_entry import Entry
+from noeira.runtime.build.cache_entry import CacheEntry
 from noeira.runtime.cuda.builder import SOURCE
-from noeira.runtime.cuda_cpu.build import (
+from noeira.runtime.cuda_cpu.compiler import CxxCompiler
+from noeira.runtime.cuda_cpu.shared_library import (
     CHECKED_FLAGS,
     FAST_FLAGS,
     build,
-    emulator_identity,
+    cuda_cpu_identity,
     runtime_entry,
 )
-from noeira.runtime.cuda_cpu.compiler import CxxCompiler
 
 LIBRARY = "unit.so"
 
 
 @dataclass(frozen=True)
-class EmulatedBuilder:
+class CudaCpuBuilder:
     """Builds units of CUDA for the CPU with a C++ compiler.
 
     check: whether kernels report wrong accesses; cache: where what all units share is kept.
@@ -38,7 +38,7 @@ class EmulatedBuilder:
     @property
     def key_parts(self) -> tuple[str, ...]:
         """The compiler, all that stands for a GPU, and whether accesses are checked."""
-        return emulator_identity(self.compiler), repr(self.check)
+        return cuda_cpu_identity(self.compiler), repr(self.check)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -60,11 +60,11 @@ class EmulatedBuilder:
         """Build what all units share. Raises CompilerError."""
         runtime_entry(self.compiler, self.cache)
 
-    def make(self, source: Source, folder: Path, earlier: Entry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
         """The library."""
         path = build(source.text, folder, self.check, SOURCE, self.compiler, self.cache)
         return {LIBRARY: path.read_bytes()}
 
-    def lenient(self) -> EmulatedBuilder:
+    def lenient(self) -> CudaCpuBuilder:
         """The same: warnings never are errors here, for NVIDIA's compiler gives them."""
         return self

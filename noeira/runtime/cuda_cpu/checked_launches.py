@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from noeira.errors import KernelFault
-from noeira.runtime.cuda_cpu.emulator import Region
-from noeira.runtime.device.device import Argument, Launch
+from noeira.runtime.cuda_cpu.module import Region
+from noeira.runtime.device.device import Argument, BoundLaunch
 
 # Told of a fault and of the launch that it is of.
-Report: TypeAlias = Callable[[Launch, KernelFault], None]
+Report: TypeAlias = Callable[[BoundLaunch, KernelFault], None]
 
 
 @dataclass
@@ -30,7 +30,7 @@ class CheckedLaunches:
     report: Report | None = None
     regions: tuple[Region, ...] = ()
 
-    def launch(self, module: Any, launch: Launch) -> None:
+    def launch(self, module: Any, launch: BoundLaunch) -> None:
         """Launch a kernel of a unit that was built in check mode. Raises KernelFault, or reports
         it.
         """
@@ -53,7 +53,7 @@ class CheckedLaunches:
         if launch.last:
             self.check_outputs(launch)
 
-    def check_outputs(self, launch: Launch) -> None:
+    def check_outputs(self, launch: BoundLaunch) -> None:
         """Every output has to be written when a call is over."""
         outputs = {a.pointer for a in launch.arguments if a.role == "output"}
         for region in self.regions:
@@ -67,7 +67,7 @@ class CheckedLaunches:
                 )
                 self.found(launch, KernelFault("unwritten output", launch.kernel, 0, 0, None, text))
 
-    def found(self, launch: Launch, fault: KernelFault) -> None:
+    def found(self, launch: BoundLaunch, fault: KernelFault) -> None:
         """Raise a fault, or report it."""
         if self.report is None:
             raise fault

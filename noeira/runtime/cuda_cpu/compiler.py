@@ -8,7 +8,7 @@ from pathlib import Path
 from noeira import config
 from noeira.errors import CompilerError
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.host_compiler import (
+from noeira.runtime.build.compiler_search import (
     ENVIRONMENT,
     NATIVE_FLAGS,
     Facts,

@@ -13,11 +13,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noeira.runtime.device.device import Device, Launch, out_of_memory
+from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from noeira.codegen.arch import Arch
     from noeira.runtime.cuda_cpu.checked_launches import Report
 
 # Like memory of a GPU, whose allocations begin at multiples of this.
@@ -26,7 +27,7 @@ ALIGNMENT = 256
 POISON = 0xFF
 
 
-class EmulatedDevice(Device):
+class CudaCpuDevice(Device):
     """Threads of a launch run in an order: `forward`, `reverse`, or `random` by a seed.
 
     check: units are built in check mode, and each launch is told what it may touch; what it does
@@ -89,11 +90,15 @@ class EmulatedDevice(Device):
         ctypes.memset(pointer, byte, nbytes)
 
     def load(self, path: Path, arch: str = "") -> Any:
-        from noeira.runtime.cuda_cpu.emulator import EmulatedUnit
+        from noeira.runtime.cuda_cpu.module import CudaCpuModule
 
-        return EmulatedUnit(path)
+        return CudaCpuModule(path)
 
-    def launcher(self, module: Any, launch: Launch) -> Callable[[], object]:
+    def runs(self, kind: Arch) -> bool:
+        """What is built for the CPU stands for any kind."""
+        return True
+
+    def launcher(self, module: Any, launch: BoundLaunch) -> Callable[[], object]:
         if self.checked is not None:
             return partial(self.checked.launch, module, launch)
         return partial(
@@ -122,6 +127,6 @@ class EmulatedDevice(Device):
 
 
 @cache
-def emulated_device() -> EmulatedDevice:
+def cuda_cpu_device() -> CudaCpuDevice:
     """The device that programs of target `cuda-cpu` share."""
-    return EmulatedDevice()
+    return CudaCpuDevice()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, Call, Plan
 from noeira.ir.types import ALIGNMENT, DTYPE_BYTES
-from noeira.runtime.device.device import Argument, Device, Launch, Memory, rounded
+from noeira.runtime.device.device import Argument, BoundLaunch, Device, Memory, rounded
 
 if TYPE_CHECKING:
     from noeira.ir.graph import Value
@@ -56,7 +56,7 @@ class Arena:
 
 def launches_of(
     plan: Plan, symbols: Sequence[str], arena: Arena, pointers: Mapping[str, int]
-) -> Iterator[Launch]:
+) -> Iterator[BoundLaunch]:
     """The launches of a step in order. symbols: the kernel of each call. pointers: where inputs,
     states and outputs begin, by root.
     """
@@ -68,7 +68,7 @@ def launches_of(
         last = len(call.choice.stages) - 1
         for number, one in enumerate(stage_launches(call, symbol)):
             size = one.grid, one.block, one.shared
-            yield Launch(one.kernel, *size, given, made, number, number == last)
+            yield BoundLaunch(one.kernel, *size, given, made, number, number == last)
 
 
 def arguments(

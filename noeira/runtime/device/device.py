@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from noeira.codegen.arch import Arch, capability_of
 from noeira.errors import DeviceMemoryError
 from noeira.ir.types import ALIGNMENT
 
@@ -36,7 +37,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Launch:
+class BoundLaunch:
     """One stage of a call: a kernel of the unit, its blocks, the threads of each, bytes of dynamic
     shared memory, and what it is given.
 
@@ -129,8 +130,12 @@ class Device(ABC):
         built for `arch`.
         """
 
+    def runs(self, kind: Arch) -> bool:
+        """Whether machine code for a kind of GPU runs here."""
+        return kind.runs_on(capability_of(self.arch))
+
     @abstractmethod
-    def launcher(self, module: Any, launch: Launch) -> Callable[[], object]:
+    def launcher(self, module: Any, launch: BoundLaunch) -> Callable[[], object]:
         """A function that launches a kernel of a unit; made once, called at every step."""
 
     @abstractmethod

@@ -1,9 +1,9 @@
 """A plan on a device: its memory, what travels with a call, and steps launched ahead.
 
 The host walks the launches of a step and runs ahead of the device. What is small travels with each
-call (see `block`): inputs of the call, small states, outputs. So states such as `cursor` and `bad`
-are the host's between calls, as they are on the CPU. Large states of a store stay on the device
-(see `mirror`); data sets are sent once for each time that they are bound.
+call (see `transfer`): inputs of the call, small states, outputs. So states such as `cursor` and
+`bad` are the host's between calls, as they are on the CPU. Large states of a store stay on the
+device (see `mirror`); data sets are sent once for each time that they are bound.
 
 A step that is not ok must be the last one that changes anything, but it is only seen when the
 device is waited for. So before several steps are launched at once, a copy of the large states they
@@ -22,10 +22,10 @@ from noeira.codegen.interface import io_names
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan
 from noeira.ir.states import BAD
-from noeira.runtime.device.block import Block
 from noeira.runtime.device.bound_launches import Arena, largest_values, launches_of
-from noeira.runtime.device.device import Device, Launch, Memory, out_of_memory, rounded
+from noeira.runtime.device.device import BoundLaunch, Device, Memory, out_of_memory, rounded
 from noeira.runtime.device.mirror import Mirror, mirror_of
+from noeira.runtime.device.transfer import Transfer
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
 from noeira.runtime.interrupts import PutOff
 
@@ -56,17 +56,17 @@ class LaunchedEntry(EntryPoint):
         types = [value.type for value in (*given, *graph.outputs)]
         self.types = dict(zip(io_names(plan), types, strict=True))
         self.updated = {f"{STATE} {update.state.name}" for update in graph.updates}
-        # Roots that are not in the block: states of the store that are large, inputs that were
+        # Roots that are not in the transfer: states of the store that are large, inputs that were
         # bound for many calls and those of them to send, and what is another entry's.
         self.mirrors: dict[str, Mirror] = {}
         self.resident: dict[str, Memory] = {}
         self.unsent: set[str] = set()
         self.taken: dict[str, tuple[LaunchedEntry, str]] = {}
         self.arena: Arena | None = None
-        self.block: Block | None = None
+        self.transfer: Transfer | None = None
         self.kept: Memory | None = None
         self.pointers: dict[str, int] = {}
-        self.launches: list[Launch] = []
+        self.launches: list[BoundLaunch] = []
         self.begin: list[Callable[[], object]] = []
         self.is_prepared = False
         # Seconds of a step, as last measured.
@@ -149,12 +149,12 @@ class LaunchedEntry(EntryPoint):
             self.resident[root] = Memory(self.device, self.types[root].nbytes)
         elsewhere = self.resident.keys() | self.taken.keys() | self.mirrors.keys()
         types = {root: type for root, type in self.types.items() if root not in elsewhere}
-        if self.block is None or self.block.offsets.keys() != types.keys():
-            self.block = Block(self.device, types)
+        if self.transfer is None or self.transfer.offsets.keys() != types.keys():
+            self.transfer = Transfer(self.device, types)
         self.arena = self.arena or Arena(self.plan, self.device)
         self.kept = None
         self.pointers = {
-            **{root: self.block.pointer(root) for root in types},
+            **{root: self.transfer.pointer(root) for root in types},
             **{root: memory.pointer for root, memory in self.resident.items()},
             **{root: other.pointers[name] for root, (other, name) in self.taken.items()},
             **{root: m.pointer(self.device, self) for root, m in self.mirrors.items()},
@@ -163,18 +163,18 @@ class LaunchedEntry(EntryPoint):
         self.begin = [self.device.launcher(self.module, launch) for launch in self.launches]
         self.is_prepared = True
 
-    def ready_block(self) -> Block:
-        """The block, which there is once all is prepared."""
-        assert self.block is not None
-        return self.block
+    def ready_transfer(self) -> Transfer:
+        """The transfer, which there is once all is prepared."""
+        assert self.transfer is not None
+        return self.transfer
 
     def send(self) -> None:
         """Send what is not yet on the device."""
-        block = self.ready_block()
-        for root, view in block.views.items():
+        transfer = self.ready_transfer()
+        for root, view in transfer.views.items():
             if not root.startswith(OUTPUT):
                 view[...] = self.arrays[root]
-        block.send()
+        transfer.send()
         self.send_resident()
         for mirror in self.mirrors.values():
             mirror.send(self.device)
@@ -188,8 +188,8 @@ class LaunchedEntry(EntryPoint):
             other.send_resident()
 
     def receive(self) -> None:
-        """Give the host what the last step left in the block, and what somebody holds."""
-        for root, view in self.ready_block().views.items():
+        """Give the host what the last step left in the transfer, and what somebody holds."""
+        for root, view in self.ready_transfer().views.items():
             if root in self.updated or root.startswith(OUTPUT):
                 self.arrays[root][...] = view
         for root, mirror in self.mirrors.items():
@@ -202,9 +202,9 @@ class LaunchedEntry(EntryPoint):
 
     def step_by_step(self, steps: int) -> int:
         """Up to `steps` steps for about CALL_SECONDS, none after one that was not ok; gives how
-        many. The block is then in pinned memory as the last one left it.
+        many. The transfer is then in pinned memory as the last one left it.
         """
-        bad = self.ready_block().views.get(BAD_STATE)
+        bad = self.ready_transfer().views.get(BAD_STATE)
         ahead = steps > 1 and self.device.asynchronous and (bad is None or self.put_aside())
         done, now = 0, time.perf_counter()
         end = now + CALL_SECONDS
@@ -220,7 +220,7 @@ class LaunchedEntry(EntryPoint):
         return done
 
     def launch(self, count: int) -> None:
-        """Launch so many steps, wait for them, and have the block in pinned memory."""
+        """Launch so many steps, wait for them, and have the transfer in pinned memory."""
         begun = 0
         try:
             for _ in range(count):
@@ -231,24 +231,24 @@ class LaunchedEntry(EntryPoint):
         except Exception as error:
             name = self.launches[begun].kernel
             raise self.device.error(error, f"the launch of {name}") from None
-        self.ready_block().fetch()
+        self.ready_transfer().fetch()
         self.device.synchronize()
 
     def again(self, good: int, most: int) -> int:
         """Begin the call once more, whose first `good` steps were ok, and stop right after the one
         of the first `most` that was not; gives how many there were.
         """
-        block = self.ready_block()
+        transfer = self.ready_transfer()
         for pointer, aside, nbytes in self.kept_parts():
             self.device.copy(pointer, aside, nbytes)
-        for root in self.updated & block.views.keys():
-            block.views[root][...] = self.arrays[root]
-        block.send()
+        for root in self.updated & transfer.views.keys():
+            transfer.views[root][...] = self.arrays[root]
+        transfer.send()
         if good:
             self.launch(good)
         for done in range(good + 1, most):
             self.launch(1)
-            if block.views[BAD_STATE][()] >= 0:
+            if transfer.views[BAD_STATE][()] >= 0:
                 return done
         self.launch(1)
         return most
@@ -268,7 +268,7 @@ class LaunchedEntry(EntryPoint):
         return True
 
     def changing(self) -> list[str]:
-        """The states outside the block that a step changes."""
+        """The states outside the transfer that a step changes."""
         return [root for root in self.mirrors if root in self.updated]
 
     def kept_parts(self) -> Iterator[tuple[int, int, int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noeira.errors import CompilerError
 from noeira.runtime.build.cache import Cache, open_cache
-from noeira.runtime.build.cache_entry import Entry, digest_of
+from noeira.runtime.build.cache_entry import CacheEntry, digest_of
 from noeira.runtime.build.process import BUILD_SECONDS, MESSAGE_LINES, first_lines, run
 from noeira.runtime.cuda_cpu.compiler import CxxCompiler, require_cxx_compiler
 from noeira.runtime.cuda_cpu.text import host_text
@@ -58,16 +58,16 @@ def build(
     return folder / "unit.so"
 
 
-def emulator_identity(compiler: CxxCompiler) -> str:
+def cuda_cpu_identity(compiler: CxxCompiler) -> str:
     """64 hexadecimal digits over all but the text that decide what `build` makes of it: compiler,
     flags, runtime.
     """
-    return digest_of("emulator", compiler.identity, repr((FAST_FLAGS, CHECKED_FLAGS)), _sources())
+    return digest_of("cuda-cpu", compiler.identity, repr((FAST_FLAGS, CHECKED_FLAGS)), _sources())
 
 
-def runtime_entry(compiler: CxxCompiler, cache: Cache) -> Entry:
+def runtime_entry(compiler: CxxCompiler, cache: Cache) -> CacheEntry:
     """The runtime's object files, built once for a compiler. Raises CompilerError."""
-    key = digest_of("emulator runtime", compiler.identity, repr(RUNTIME_FLAGS), _sources())
+    key = digest_of("cuda-cpu runtime", compiler.identity, repr(RUNTIME_FLAGS), _sources())
     entry = cache.get(key)
     if entry is not None:
         return entry

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.types import TensorType
-from noeira.runtime.cache_sizes import Level, cache_levels
-from noeira.runtime.entry_point import processor_count
+from noeira.machine.cache_sizes import Level, cache_levels
 from noeira.runtime.store import aligned_zeros
+from noeira.runtime.threads import processor_count
 
 if TYPE_CHECKING:
     from ctypes import CDLL

@@ -12,7 +12,7 @@ from noeira.ir.types import TensorType
 from noeira.runtime.device.device import Device, Memory, Pinned, rounded
 
 
-class Block:
+class Transfer:
     """views: arrays in pinned memory by root; offsets: where each begins.
 
     Inputs and states are sent, states and outputs are fetched.

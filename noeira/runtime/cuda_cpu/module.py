@@ -56,8 +56,8 @@ class Region:
         return [range(a, b) for a, b in edges.reshape(-1, 2).tolist()]
 
 
-class EmulatedUnit:
-    """A library that `emulator_build.build` made, loaded for the life of the process. Any thread
+class CudaCpuModule:
+    """A library that `shared_library.build` made, loaded for the life of the process. Any thread
     may launch; one launch of a unit runs at a time.
     """
 
@@ -72,7 +72,7 @@ class EmulatedUnit:
         try:
             self._library = ctypes.CDLL(str(self.path))
         except OSError as error:
-            raise DeviceError(f"the emulated unit {path} cannot be loaded: {error}") from None
+            raise DeviceError(f"the library {path} cannot be loaded: {error}") from None
 
     def launch(
         self,
