@@ -12,10 +12,9 @@ from needs import needs_compiler
 from tables import BATCH, Small, host, other_choices, products, step_graph
 
 import noeira
-from noeira.codegen.c import CTarget
-from noeira.codegen.choices import read_choices
-from noeira.codegen.gemm_stages import check_row
-from noeira.codegen.target import AVX512
+from noeira.codegen.c.isa import AVX512
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.choices import check_row, read_choices
 from noeira.compiler import run_passes
 from noeira.errors import NoeiraError, ParseError
 from noeira.ir.choices import Choices, Factor, Problem, Row, parse_choices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.target import CTarget
 from noeira.compiler import render_plans
 from noeira.ir.graph import Builder
 from noeira.ir.types import TensorType
