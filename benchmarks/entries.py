@@ -28,8 +28,8 @@ from common import (
 )
 from processes import OTHER_PYTHON, Worker, run_of
 
+from noeira.codegen.c.render import render_c
 from noeira.codegen.language import C
-from noeira.codegen.render_c import render_c
 from noeira.codegen.source import Source
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.fused import close
@@ -147,8 +147,8 @@ class Copy:
     """Copies arrays with all threads: with plain stores, and with those that pass the caches by."""
 
     def __init__(self, toolchain: CToolchain) -> None:
+        from noeira.codegen.c.prelude import prelude
         from noeira.codegen.environment import template
-        from noeira.codegen.prelude import prelude
 
         isa = toolchain.target.isa
         names = frozenset({"load_f32", "store_f32", "stream_f32", "stream_end_f32", "F32_LANES"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from noeira import compiler
-from noeira.codegen.c import CTarget
-from noeira.codegen.target import AVX2
+from noeira.codegen.c.isa import AVX2
+from noeira.codegen.c.target import CTarget
 from noeira.ir.plan import parse_plan
 from noeira.ir.text import Dump, parse_dump
 from noeira.job import Job

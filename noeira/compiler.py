@@ -174,6 +174,4 @@ def render_plans(
     name: str, plans: Sequence[Plan], target: Target, earlier: Sequence[Plan] = ()
 ) -> Source:
     """Plans become one unit of source; kernels of earlier plans have the names they have there."""
-    from noeira.codegen.render import render
-
-    return render(name, plans, target, earlier)
+    return target.render(name, plans, earlier)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from noeira.codegen.arch import DEFAULT_ARCH
-from noeira.codegen.arch import arch as arch_named
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.isa import ISAS, PLAIN
+from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import ChoicesLike
+from noeira.codegen.cuda.arch import DEFAULT_ARCH
+from noeira.codegen.cuda.arch import arch as arch_named
 from noeira.codegen.language import CUDA
-from noeira.codegen.target import ISAS, PLAIN, Target
+from noeira.codegen.target import Target
 from noeira.compiler import render_plans
 from noeira.errors import DeviceError
 from noeira.ir.choices import NO_CHOICES, Choices
@@ -28,7 +29,7 @@ from noeira.planning.memory import make_plan
 from noeira.runtime.targets import TARGETS
 
 if TYPE_CHECKING:
-    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.cuda.target import CudaTarget
     from noeira.codegen.sharing import Shared
     from noeira.codegen.source import Source
 
@@ -150,7 +151,7 @@ def target_of(
     Raises DeviceError for a kind that there is not, or one that does not go with the target.
     """
     if TARGETS[target].language is CUDA:
-        from noeira.codegen.cuda import CudaTarget
+        from noeira.codegen.cuda.target import CudaTarget
 
         if isa is not None:
             raise DeviceError(f"isa={isa} is for target cpu; {target} has arch=sm_80, …")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from noeira import config
-from noeira.errors import NoeiraError, ParseError
-from noeira.ir.choices import NO_CHOICES, Choices, parse_choices
+from noeira.errors import NoeiraError, ParseError, VerifyError
+from noeira.ir.choices import NO_CHOICES, Choices, Problem, parse_choices
+from noeira.ir.plan import Stage
 
 # What `compile` takes: a table or its file; None is the one of NOEIRA_CHOICES.
 ChoicesLike: TypeAlias = "Choices | str | os.PathLike[str] | None"
@@ -32,8 +33,6 @@ def chosen_table(choices: ChoicesLike) -> Choices:
 
 def read_choices(path: Path) -> Choices:
     """The table in a file. Raises NoeiraError or ParseError, as `chosen_table`."""
-    from noeira.codegen.gemm_stages import check_row
-
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -45,3 +44,16 @@ def read_choices(path: Path) -> Choices:
         return parse_choices(text, check_row, path.name)
     except ParseError as error:
         raise ParseError(f"{path}, {error}") from None
+
+
+def check_row(problem: Problem, stages: tuple[Stage, ...]) -> None:
+    """Raises VerifyError unless the stages of a table's row fit its problem."""
+    from noeira.codegen.anchor import described
+    from noeira.codegen.c.isa import ISAS
+
+    language, _, kind = problem.target.partition(" ")
+    anchor = described(problem.kind, "c")
+    if language != "c" or kind not in ISAS or anchor is None:
+        targets = ", ".join(f"c {name}" for name in ISAS)
+        raise VerifyError(f"{problem}: there are choices for gemm, and for {targets}")
+    anchor.read(anchor.body(problem), stages, ISAS[kind])

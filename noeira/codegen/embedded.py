@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from noeira.codegen.kernels import function_names
+from noeira.codegen.view import function_names
 from noeira.errors import ParseError
 from noeira.ir.plan import Plan
 

@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from noeira.codegen.elements import ctype
 from noeira.codegen.interface import TIMED, entry_symbol, io_names, stamps_per_step
-from noeira.codegen.kernels import function_names
+from noeira.codegen.view import function_names
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
 from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
 from noeira.ir.states import BAD
 
 if TYPE_CHECKING:
-    from noeira.codegen.c import CTarget
+    from noeira.codegen.c.target import CTarget
     from noeira.codegen.sharing import Shared
 
 # An entry that one thread takes longer for than this, at such a pace a second, is a long one.
@@ -145,7 +146,7 @@ class Entries:
         """Where a value lies."""
         place = plan.place[value.name]
         if place.kind == LITERAL:
-            key = self.target.ctype(value.type.dtype), place.owner
+            key = ctype(value.type.dtype), place.owner
             literal = self.literals.setdefault(key, Literal(f"literal_{len(self.literals)}", *key))
             return f"{{at_{literal.c_name}, 0}}"
         name = "ARENA" if place.root == ARENA else self.root(place.root)
@@ -174,5 +175,5 @@ def launchers(kernels: Sequence[Shared], target: CTarget) -> list[Launcher]:
 
 def argument_types(call: Call, target: CTarget) -> tuple[str, ...]:
     """What the arguments of a kernel point to: its workspace, operands, results."""
-    operands = (f"const {target.ctype(v.type.dtype)}" for v in call.node.inputs)
-    return "char", *operands, *(target.ctype(v.type.dtype) for v in call.node.outputs)
+    operands = (f"const {ctype(v.type.dtype)}" for v in call.node.inputs)
+    return "char", *operands, *(ctype(v.type.dtype) for v in call.node.outputs)

@@ -1,32 +1,43 @@
-"""The Jinja environment of all templates: undefined names are errors, tags leave no blank lines."""
+"""The Jinja environments of all templates: undefined names are errors, tags leave no blank lines.
+
+A template is named by its path, from `noeira/codegen` on if it is noeira's own. What it imports is
+looked for in its own folder, then in the library of its language, `c/lib` or `cuda/lib`, then among
+what all languages share, `lib`; `x.j2` stands for `x.c.j2` or `x.cu.j2` where there is one. So a
+kernel's folder may name its files as it likes, and no library finds anything in it.
+"""
 
 from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noeira.codegen.language import LANGUAGES
 from noeira.errors import VerifyError
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-
-TEMPLATES = Path(__file__).parent / "templates"
+CODEGEN = Path(__file__).parent
+KERNELS = CODEGEN / "kernels"
+# What the names of the templates of a language end in.
+ENDINGS = {name: f"{language.ending}.j2" for name, language in LANGUAGES.items()}
 
 
 @lru_cache
-def environment(folder: Path | None = None) -> Environment:
-    """The environment; templates that are not noeira's own are looked for in `folder`.
+def environment(language: str) -> Environment:
+    """The environment of a language, `c` or `cuda`.
 
-    Its filters beside Jinja's own: `identifiers` and `literal`.
+    Its filters beside Jinja's own: `identifiers`, `literal` and `index_type`.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+    from noeira.codegen.ctext import index_type
+    from noeira.codegen.definitions import identifiers
     from noeira.codegen.expressions import c_literal
-    from noeira.codegen.prelude import identifiers
 
     class Missing(StrictUndefined):
         """A name that is not there; its error lists those that are."""
@@ -43,36 +54,63 @@ def environment(folder: Path | None = None) -> Environment:
             listed = f"; {type(owner).__name__} has {', '.join(names)}" if names else ""
             return f"{self._undefined_name!r} is not there{listed}"
 
-    made = Environment(
-        loader=FileSystemLoader([TEMPLATES, *([folder] if folder else [])]),
+    class Templates(Environment):
+        """Finds what a template imports."""
+
+        def join_path(self, template: str, parent: str) -> str:
+            folders = ((CODEGEN / parent).parent, CODEGEN / language / "lib", CODEGEN / "lib")
+            found = (find_template(folder, template, language) for folder in folders)
+            return next(filter(None, found), template)
+
+    made = Templates(
+        loader=FunctionLoader(load_template),
         undefined=Missing,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"identifiers": identifiers, "literal": c_literal}
+    filters = {"identifiers": identifiers, "literal": c_literal, "index_type": index_type}
+    made.filters |= filters
     return made
 
 
+def find_template(folder: Path, name: str, language: str) -> str | None:
+    """The name of a template in a folder, of its language if there is one, or None."""
+    for file in (name.removesuffix("j2") + ENDINGS[language], name):
+        if (folder / file).is_file():
+            path = folder / file
+            return str(path.relative_to(CODEGEN) if path.is_relative_to(CODEGEN) else path)
+    return None
+
+
+def load_template(name: str) -> tuple[str, str, Callable[[], bool]] | None:
+    """The text of a template, its file, and what says whether that is as it was."""
+    path = CODEGEN / name
+    try:
+        text, changed = path.read_text(encoding="utf-8"), path.stat().st_mtime_ns
+    except OSError:
+        return None
+    return text, str(path), lambda: path.is_file() and path.stat().st_mtime_ns == changed
+
+
 def template(name: str) -> Template:
-    """The template `name`."""
-    return environment().get_template(name)
+    """One of noeira's own templates, by its path: `c/unit/unit.c.j2`."""
+    return environment(language_of(name)).get_template(name)
 
 
-def rendered(folder: Path | None, name: str, **given: Any) -> str:
-    """The text of a template, which is looked for in `folder` too.
+def language_of(name: str) -> str:
+    """The language that a template is written in, by its ending."""
+    return next(language for language, ending in ENDINGS.items() if name.endswith(f".{ending}"))
 
-    Raises VerifyError with the template's line if it is wrong, jinja2.TemplateNotFound if it is not
-    there.
-    """
-    from jinja2 import TemplateError, TemplateNotFound
 
-    found = environment(folder)
+def rendered(language: str, name: str, **given: Any) -> str:
+    """The text of a template. Raises VerifyError with the template's line if it is wrong."""
+    from jinja2 import TemplateError
+
+    found = environment(language)
     try:
         return found.get_template(name).render(**given)
     except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
-        if isinstance(error, TemplateNotFound) and error.name == name:
-            raise
         raise VerifyError(template_fault(found, name, error)) from error
 
 
@@ -85,7 +123,7 @@ def template_fault(environment: Environment, name: str, error: Exception) -> str
     assert environment.loader is not None
     source, file, _ = environment.loader.get_source(environment, name)
     if isinstance(error, TemplateSyntaxError) and error.name and error.name != name:
-        return f"the template {error.name}, line {error.lineno}: {error.message}"
+        return f"the template {Path(error.name).name}, line {error.lineno}: {error.message}"
     if isinstance(error, TemplateSyntaxError):
         number = error.lineno
     else:
@@ -99,4 +137,4 @@ def template_fault(environment: Environment, name: str, error: Exception) -> str
     missing = re.match(r"'(\w+)' is not there; (\w+) has", what)
     if missing and (owner := re.search(rf"([\w.]+)\.{missing[1]}\b", line)):
         what = what.replace(f"; {missing[2]} has", f"; {owner[1]} has", 1)
-    return f"the template {name}{place}: {what}"
+    return f"the template {Path(name).name}{place}: {what}"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.errors import VerifyError
 from noeira.ir.scalar import COMPARISONS, Expr
 
 INFIX = ("+", "-", "*", "/")
+# Functions that are an instruction each, or a few.
+CHEAP = {"set", "fma", "fnma", "max", "min", "at_least", "at_most", "abs", "select", *COMPARISONS}
+# Code is short if it has few lines, none of which calls more than an instruction.
+SHORT_LINES = 4
 
 
 @dataclass
@@ -97,3 +102,9 @@ def c_literal(value: float, dtype: str) -> str:
         return {math.inf: "INFINITY", -math.inf: "(-INFINITY)"}.get(value, "NAN")
     text = repr(float(f"{value:.6g}"))
     return f"{text}{suffix}" if float(text) == value else f"{value.hex()}{suffix}"
+
+
+def is_short(lines: Sequence[str]) -> bool:
+    """Whether statements are worth writing out for each of several elements."""
+    called = set(re.findall(r"(\w+)_f(?:32|64)\(", " ".join(lines)))
+    return called <= CHEAP and len(lines) <= SHORT_LINES

@@ -1,78 +1,50 @@
-"""From a node's parts to its kernel's element-wise code: what an element loads, makes, stores."""
+"""From a kernel's parts to its element-wise code: what an element loads, makes, stores."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from noeira.codegen.expressions import Lowering
 from noeira.codegen.view import Constant, Elementwise, Load, Store
 from noeira.errors import VerifyError
+from noeira.ir.body import Body, body_of
+from noeira.ir.forms import refusal
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
-from noeira.ir.scalar import Expr
-from noeira.ir.types import TensorType
+from noeira.ir.scalar import Expr, var
+
+# The name of an anchor's result in the code after it.
+RESULT = "r0"
 
 
-@dataclass(frozen=True)
-class Body:
-    """A launching node's parts by role: element-wise ops, perhaps an anchor, element-wise ops."""
-
-    node: Node
-    head: tuple[Node, ...]
-    anchor: Node | None
-    tail: tuple[Node, ...]
-
-    @property
-    def template(self) -> str:
-        """The stem of the kernel's template: the anchor's, or `map`."""
-        return self.anchor.op.template if self.anchor else "map"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape that the element-wise code runs over."""
-        if self.anchor is None:
-            return self.head[0].outputs[0].type.shape
-        return (self.anchor.inputs if self.head else self.anchor.outputs)[0].type.shape
+def kernel_body(node: Node) -> Body:
+    """The parts of a node. Raises VerifyError if they cannot be one kernel."""
+    if node.body and (reason := refusal(node.body)):
+        raise VerifyError(f"{node.outputs[0]}: this cannot be one kernel: {reason}")
+    return body_of(node)
 
 
-def body_of(node: Node) -> Body:
-    """The parts of a node. Raises VerifyError if more than one of them is not element-wise."""
-    parts = node.parts
-    anchors = [i for i, part in enumerate(parts) if part.op.kind != "map"]
-    if len(anchors) > 1:
-        names = " and ".join(parts[i].op.name for i in anchors)
-        raise VerifyError(f"{node.outputs[0]}: a kernel can have one anchor, this one has {names}")
-    if not anchors:
-        return Body(node, parts, None, ())
-    (at,) = anchors
-    return Body(node, parts[:at], parts[at], parts[at + 1 :])
-
-
-def rows_and_columns(type: TensorType) -> tuple[int, int]:
-    """A tensor as a matrix: the last axis, and all others folded."""
-    columns = type.shape[-1] if type.shape else 1
-    return math.prod(type.shape[:-1]), columns
-
-
-def operand_id(node: Node, part: Node, position: int) -> str:
-    """The kernel's argument behind a part's operand; ValueError if the body itself makes it."""
-    if part is node:
+def operand_id(body: Body, part: Node, position: int) -> str:
+    """The kernel's argument behind a part's operand; "" if the body itself makes it."""
+    if len(body.parts) == 1:
         return f"a{position}"
-    return f"a{[v.name for v in node.inputs].index(part.inputs[position].name)}"
+    names = [v.name for v in body.inputs]
+    name = part.inputs[position].name
+    return f"a{names.index(name)}" if name in names else ""
 
 
 @dataclass
 class Lowered:
-    """Collects the element-wise code of `node` over `shape`.
+    """Collects the element-wise code of `body` over `shape`.
 
     `names` gives the C names of the values in registers: what was computed so far, and what an
     anchor hands in. An element loaded from `aN` is called `xN`, a result `rN`, a subexpression that
     is used twice `tN`, a constant `cN`.
     """
 
-    node: Node
+    body: Body
     dtype: str
     shape: tuple[int, ...]
     names: dict[str, str] = field(default_factory=dict)
@@ -87,10 +59,10 @@ class Lowered:
         value = part.inputs[position]
         if value.name in self.names:
             return self.names[value.name]
-        source = operand_id(self.node, part, position)
+        source = operand_id(self.body, part, position)
         if source not in self.loads:
-            access = access_of(value, self.shape)
-            self.loads[source] = Load(f"x{source[1:]}", source, access, value.type.dtype)
+            access, type = access_of(value, self.shape), value.type
+            self.loads[source] = Load(f"x{source[1:]}", source, access, type.dtype, type.size)
         return self.loads[source].name
 
     def assign(self, value: Value, expression: Expr, operands: dict[str, str]) -> None:
@@ -107,10 +79,10 @@ class Lowered:
         self.assign(part.outputs[0], op.expression(part.attrs), operands)
 
     def code(self) -> Elementwise:
-        """The code, with stores of those outputs of the node that have a C name."""
+        """The code, with stores of those outputs of the kernel that have a C name."""
         stores = [
             Store(f"y{i}", self.names[value.name])
-            for i, value in enumerate(self.node.outputs)
+            for i, value in enumerate(self.body.outputs)
             if value.name in self.names
         ]
         constants = (Constant(name, text) for text, name in self.lowering.constants.items())
@@ -135,3 +107,42 @@ def needed(parts: tuple[Node, ...], wanted: set[str]) -> tuple[Node, ...]:
             found.insert(0, part)
             wanted |= {v.name for v in part.inputs}
     return tuple(found)
+
+
+def map_code(body: Body) -> Elementwise:
+    """The code of a chain of element-wise ops."""
+    type = body.head[0].outputs[0].type
+    lowered = Lowered(body, body.outputs[0].type.dtype, type.shape)
+    for part in needed(body.head, {v.name for v in body.outputs}):
+        lowered.compute(part)
+    return lowered.code()
+
+
+def head_code(body: Body) -> Elementwise:
+    """The code before an anchor, which takes the `result` of it."""
+    assert body.anchor is not None
+    if "head" not in body.anchor.op.takes:
+        return Elementwise("")
+    taken = body.anchor.inputs[0]
+    lowered = Lowered(body, taken.type.dtype, taken.type.shape)
+    for part in needed(body.head, {v.name for v in body.outputs} | {taken.name}):
+        lowered.compute(part)
+    result = lowered.operand(body.anchor, 0)
+    return replace(lowered.code(), result=result)
+
+
+def tail_code(body: Body, bias: int | None = None) -> Elementwise:
+    """The code after an anchor, which hands in its result as `r0`; `bias`: the position of the
+    operand that is added to it before anything else.
+    """
+    assert body.anchor is not None
+    if "tail" not in body.anchor.op.takes:
+        return Elementwise("")
+    made = body.anchor.outputs[0]
+    lowered = Lowered(body, made.type.dtype, made.type.shape, {made.name: RESULT})
+    if bias is not None:
+        name = lowered.operand(body.anchor, bias)
+        lowered.assign(made, var("product") + var("bias"), {"product": RESULT, "bias": name})
+    for part in needed(body.tail, {v.name for v in body.outputs}):
+        lowered.compute(part)
+    return lowered.code()

@@ -10,8 +10,9 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.kernel import kernel_text
 from noeira.codegen.target import Target
+from noeira.codegen.view import function_names
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
@@ -98,7 +99,7 @@ def text_of(call: Call, target: Target) -> str:
     own = places(node.inputs), places(node.outputs)
     # Attributes by their text: 0.0 and -0.0 are equal, but no numbers to share a kernel.
     parts = tuple((p.op, repr(p.attrs), places(p.inputs), places(p.outputs)) for p in node.parts)
-    key = target.key, call.choice, own, parts
+    key = target.machine, call.choice, own, parts
     if key not in _texts:
         _texts[key] = kernel_text(call, target, SYMBOL)
         if len(_texts) > TEXTS_KEPT:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from noeira.codegen.language import Language
 
 if TYPE_CHECKING:
-    from noeira.codegen.parts import Sections
+    from noeira.codegen.c.parts import Sections
     from noeira.ir.plan import Plan
 
 

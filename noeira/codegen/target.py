@@ -1,115 +1,101 @@
-"""What code generation asks of a target; and the kinds of vector units that C is generated for."""
+"""A target: a language and a kind of machine that kernels are written for."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from noeira.ir.types import DTYPE_BYTES
+from noeira.codegen.anchor import Anchor, described
+from noeira.codegen.lower import kernel_body
+from noeira.errors import VerifyError
+from noeira.ir.body import Body
+from noeira.ir.choices import Choices, Problem, Row
+from noeira.ir.graph import Node
+from noeira.ir.plan import Choice, Plan, Stage
 
 if TYPE_CHECKING:
-    from noeira.codegen.gemm import Gemm
-    from noeira.ir.choices import Choices, Problem, Row
-    from noeira.ir.graph import Node
-    from noeira.ir.plan import Choice
-
-# What a GPU's thread reads or writes at a time, at most.
-ACCESS_BYTES = 16
-
-# The C type of each dtype; 16-bit floats are stored as their bits.
-CTYPES = {
-    "f32": "float",
-    "f64": "double",
-    "bf16": "unsigned short",
-    "f16": "unsigned short",
-    "i32": "int",
-    "i64": "long long",
-    "u8": "unsigned char",
-    "bool": "unsigned char",
-}
+    from noeira.codegen.source import Source
 
 
-class Target(Protocol):
-    """A language and a kind of machine that kernels are written for.
+class Target:
+    """What decides a kernel's text beside its node and its choice.
 
-    name: as in plans, `c avx512`; language: `c` or `cuda`; ending: of the names of its templates;
-    key: what of it decides a kernel's text, beside the choice.
+    language: `c` or `cuda`; default: how kernels are cut that have no description; choices: a table
+    of tuned choices.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def language(self) -> str: ...
-    @property
-    def ending(self) -> str: ...
-    @property
-    def key(self) -> Hashable: ...
-    @property
-    def choices(self) -> Choices: ...
+    language: ClassVar[str]
+    default: ClassVar[Anchor]
+    choices: Choices
 
-    def ctype(self, dtype: str) -> str:
-        """The C type of an element."""
-        ...
+    @property
+    @abstractmethod
+    def machine(self) -> Any:
+        """What decides a kernel's text beside its choice: an `ISA` or an `Arch`."""
 
-    def lanes(self, dtype: str) -> int:
-        """Elements that are taken together."""
-        ...
+    @abstractmethod
+    def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
+        """The unit of a program's plans; `earlier`: the plans of another unit, whose kernels keep
+        their names.
+        """
+
+    @property
+    def name(self) -> str:
+        """As in plans: `c avx512`, `cuda sm_90`."""
+        return f"{self.language} {self.machine.name}"
+
+    def anchor(self, body: Body) -> Anchor:
+        """How a body's kernel is cut."""
+        return described(body.stem, self.language) or self.default
 
     def choose(self, node: Node) -> Choice:
-        """The stages of a node's kernel, and its workspace."""
-        ...
+        """The stages of a node's kernel and its workspace: the table's, else by rule.
+
+        Raises VerifyError if they want more than the machine has.
+        """
+        row = self.row(node)
+        return self.rule(node) if row is None else self.completed(node, row.stages)
+
+    def rule(self, node: Node) -> Choice:
+        """The stages by the static rule: by shape alone, never timed."""
+        body = kernel_body(node)
+        anchor = self.anchor(body)
+        return anchor.choice(body, anchor.rule(body, self.machine), self.machine)
+
+    def completed(self, node: Node, stages: tuple[Stage, ...]) -> Choice:
+        """The choice that stages are for a node. Raises VerifyError if they do not fit it."""
+        body = kernel_body(node)
+        anchor = self.anchor(body)
+        return anchor.choice(body, anchor.read(body, stages, self.machine), self.machine)
+
+    def cut(self, node: Node, choice: Choice) -> Any:
+        """The cut that a choice is of a node's kernel. Raises VerifyError if its stages do not fit
+        the shapes, or their workspace is too small, as in an edited plan.
+        """
+        body = kernel_body(node)
+        anchor = self.anchor(body)
+        cut = anchor.read(body, choice.stages, self.machine)
+        needed = anchor.workspace(body, cut)
+        if choice.workspace < needed:
+            stages = " ".join(map(str, choice.stages))
+            given = f"not {choice.workspace:,}" if choice.workspace else "and has none"
+            raise VerifyError(f"{stages}: needs a workspace of {needed:,} bytes, {given}")
+        return cut
+
+    def row(self, node: Node) -> Row | None:
+        """The row of the table that decides a node's stages; None if the rule does."""
+        problem = self.problem(node) if self.choices.rows else None
+        return None if problem is None else self.choices.find(problem)
 
     def problem(self, node: Node) -> Problem | None:
         """What a node is in a table of choices; None if there is nothing to choose."""
-        ...
+        body = kernel_body(node)
+        return self.anchor(body).problem(body, self.name)
 
-    def row(self, node: Node) -> Row | None:
-        """The row of its table of choices that decides a node's stages; None if the rule does."""
-        ...
-
-    def gemm_cut(self, gemm: Gemm, choice: Choice, symbol: str, dtype: str) -> Any:
-        """What the template of a GEMM sees of how it is cut. Raises VerifyError if the stages do
-        not fit its shape, or their workspace is too small.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class ISA:
-    """One kind of vector unit; a source text is generated for exactly one."""
-
-    name: str
-    vector_bytes: int
-    registers: int
-    fma: bool
-
-    def lanes(self, dtype: str) -> int:
-        """Elements of `dtype` in one vector."""
-        return self.vector_bytes // DTYPE_BYTES[dtype]
-
-
-AVX512 = ISA("avx512", vector_bytes=64, registers=32, fma=True)
-AVX2 = ISA("avx2", vector_bytes=32, registers=16, fma=True)
-NEON = ISA("neon", vector_bytes=16, registers=32, fma=True)
-# The compiler's own 16-byte vectors and no intrinsics: any other processor.
-PLAIN = ISA("plain", vector_bytes=16, registers=16, fma=False)
-
-ISAS = {isa.name: isa for isa in (AVX512, AVX2, NEON, PLAIN)}
-
-# The macros a kind needs, the widest kind first: the first whose macros are all defined is taken.
-REQUIRED_MACROS = (
-    (AVX512, {"__AVX512F__", "__AVX512VL__", "__AVX512DQ__", "__AVX512BW__"}),
-    (AVX2, {"__AVX2__", "__FMA__"}),
-    (NEON, {"__ARM_NEON", "__aarch64__"}),
-)
-
-
-def isa_from_macros(text: str) -> ISA:
-    """The widest kind that a compiler can build, from the output of `cc -march=native -dM -E`."""
-    defined = set(re.findall(r"^\s*#\s*define\s+(\w+)", text, flags=re.MULTILINE))
-    for isa, macros in REQUIRED_MACROS:
-        if macros <= defined:
-            return isa
-    return PLAIN
+    def candidates(self, node: Node) -> tuple[Choice, ...]:
+        """Choices that a search may try for a node, the rule's own first, then likely ones."""
+        body = kernel_body(node)
+        anchor, machine = self.anchor(body), self.machine
+        tried = [anchor.choice(body, cut, machine) for cut in anchor.candidates(body, machine)]
+        return tuple(dict.fromkeys([self.rule(node), *tried]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from noeira.codegen.arch import arch
-from noeira.codegen.c import CTarget
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.target import ISAS
+from noeira.codegen.c.isa import ISAS
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.cuda.arch import arch
+from noeira.codegen.cuda.target import CudaTarget
 from noeira.errors import DeviceError
 from noeira.ir.choices import NO_CHOICES, Choices
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
+
+from noeira.ir.plan import Call
+from noeira.ir.types import DTYPE_BYTES
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A pointer argument: `id` is positional (a0, a1, … inputs; y0, y1, … outputs), so equal
-    kernels have equal text.
+    """A pointer argument, in texts its `id`. That is positional (a0, a1, … inputs; y0, y1, …
+    outputs), so equal kernels have equal text.
     """
 
     id: str
@@ -18,17 +22,26 @@ class Operand:
     shape: tuple[int, ...]
     size: int
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of an element."""
+        return DTYPE_BYTES[self.dtype]
+
+    def __str__(self) -> str:
+        return self.id
+
 
 @dataclass(frozen=True)
 class Load:
-    """An element read from `source`: access is `full` (same index), `row` (index in the last axes)
-    or `scalar`.
+    """An element read from `source`, an operand of `size` elements: access is `full` (same index),
+    `row` (index in the last axes) or `scalar`.
     """
 
     name: str
     source: str
     access: str
     dtype: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -49,19 +62,47 @@ class Constant:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """Element-wise code: constants, loads, one statement a scalar op, stores."""
+    """Element-wise code: constants, loads, one statement a scalar op, stores.
+
+    result: the name of the value that the anchor takes from a head.
+    """
 
     dtype: str
     constants: tuple[Constant, ...] = ()
     loads: tuple[Load, ...] = ()
     lines: tuple[str, ...] = ()
     stores: tuple[Store, ...] = ()
+    result: str = ""
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of a kernel, which runs a stage: its name, and the options of the stage."""
+
+    name: str
+    options: dict[str, Any]
+
+
+class Operands(SimpleNamespace):
+    """The anchor's operands by the op's own names; those that are not given, or that a head makes,
+    are "".
+    """
+
+
+class Results(SimpleNamespace):
+    """The anchor's results by the op's own names, "" where they are not given."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: its operands, the element-wise code before and after its anchor, and the target's
-    choices.
+    """One kernel.
+
+    operand, result: the anchor's arguments by the op's own names, `k.operand.x`, `k.result.loss`;
+    the first result, if it has no name, is `k.result.y`. inputs, outputs: all arguments in order.
+    head, tail: the element-wise code before and after the anchor, which hands its result to the
+    tail as `r0`.
+    functions: what to write, one a stage; cut: the typed options of the stages; view: what the
+    anchor's description shows (see `noeira.codegen.anchor`).
     """
 
     symbol: str
@@ -70,5 +111,19 @@ class Kernel:
     attrs: Any
     head: Elementwise
     tail: Elementwise
-    anchor: Any = None
-    choice: Any = None
+    functions: tuple[Function, ...]
+    cut: Any
+    view: Any
+    operand: Operands = field(default_factory=Operands)
+    result: Results = field(default_factory=Results)
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """All arguments in order."""
+        return self.inputs + self.outputs
+
+
+def function_names(call: Call, symbol: str) -> tuple[str, ...]:
+    """The functions of a call in order: the symbol itself, or one for each of several stages."""
+    stages = call.choice.stages
+    return (symbol,) if len(stages) == 1 else tuple(f"{symbol}_{stage.name}" for stage in stages)

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from noeira.codegen.arch import arch
+from noeira.codegen.cuda.arch import arch
 from noeira.commands.support.checked_unit import CheckedUnit, file_unit, network_unit
 from noeira.commands.support.files import read_text
 from noeira.commands.support.loading import subject

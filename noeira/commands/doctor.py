@@ -219,7 +219,7 @@ def cuda() -> Iterator[Finding]:
 
 def gpus() -> Iterator[Finding]:
     """pycuda, the driver, and every GPU."""
-    from noeira.codegen.arch import OLDEST, capability_of
+    from noeira.codegen.cuda.arch import OLDEST, capability_of
     from noeira.runtime.cuda.device import MissingError, found_devices
     from noeira.runtime.device.device import gigabytes
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.target import CTarget
 from noeira.commands.support.options import add_model, stages_from
 from noeira.commands.support.usage import UsageError, no_such, one_of
 from noeira.dump import source_name, stage_files, write
@@ -126,7 +126,7 @@ def built(stages: Stages) -> Library | str:
         if toolchain is None or toolchain.target.isa != stages.target.isa:
             return "there is no compiler here for this source"
         return toolchain.build(stages.source)
-    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.cuda.target import CudaTarget
     from noeira.runtime.cuda.builder import has_machine_code
     from noeira.runtime.cuda.compiler import find_cuda_compiler
     from noeira.runtime.cuda.toolchain import cuda_toolchain

@@ -73,7 +73,7 @@ def check_form(form: str, language: Language, name: str | None) -> None:
 def in_form(form: str, stages: Stages, kernel: Shared) -> str:
     """One kernel: its text, or what the compiler made of it. Raises CompilerError."""
     if form == "asm":
-        from noeira.codegen.c import CTarget
+        from noeira.codegen.c.target import CTarget
         from noeira.commands.support.assembly import assembly
 
         assert isinstance(stages.target, CTarget)
@@ -88,7 +88,7 @@ def in_form(form: str, stages: Stages, kernel: Shared) -> str:
 
 def resources(stages: Stages, name: str | None) -> str:
     """What the kernels, or one of them, take of the GPU. Raises CompilerError."""
-    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.cuda.target import CudaTarget
     from noeira.report.resources import resource_lines, uses_of
     from noeira.runtime.cuda.toolchain import cuda_toolchain
 

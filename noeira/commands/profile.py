@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from noeira.codegen.c import CTarget
-from noeira.codegen.render_c import render_c
+from noeira.codegen.c.render import render_c
+from noeira.codegen.c.target import CTarget
 from noeira.codegen.sharing import shared_kernels
 from noeira.commands.support.files import read_plan
 from noeira.commands.support.loading import c_toolchain_for, plan_target, subject

@@ -8,7 +8,7 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
-from noeira.codegen.arch import arch
+from noeira.codegen.cuda.arch import arch
 from noeira.codegen.embedded import SYMBOL
 from noeira.codegen.language import language_of
 from noeira.codegen.sharing import renumbered

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import read_choices
 from noeira.commands.support.loading import c_toolchain_for
 from noeira.commands.support.options import add_model, stages_from

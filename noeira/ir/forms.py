@@ -1,17 +1,17 @@
 """What one kernel can be. `FORMS` is the whole list; a form answers with the reason it refuses a
 body, or with "".
 
-`nn` asks when a fused type is made, `fuse` when it joins nodes, `codegen` when it picks a template.
+`nn` asks when a fused type is made, `fuse` when it joins nodes, `codegen` when it makes a kernel.
+An op says itself what its kernel takes: `takes` of `noeira.ir.op.Op`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from noeira.ir.body import Body, joined
 from noeira.ir.graph import Node
-
-Body = tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -19,94 +19,102 @@ class Form:
     """A shape of kernel: its name, and the predicate over bodies."""
 
     name: str
-    refuses: Callable[[Body], str]
+    fits: Callable[[Body], str]
 
 
 def map_form(body: Body) -> str:
     """Any chain of element-wise ops over one shape."""
-    for node in body:
-        if node.op.kind != "map":
-            return f"{node.op.name} is not element-wise"
-    shape = body[0].outputs[0].type.shape
-    for node in body:
-        if node.outputs[0].type.shape != shape:
-            return f"{node.op.name} has another shape than {body[0].op.name}"
+    if body.anchor is not None:
+        return f"{body.anchor.op.name} is not element-wise"
+    return same_shape(body.head)
+
+
+def same_shape(parts: Sequence[Node]) -> str:
+    """Why element-wise ops do not run over one shape; empty if they do."""
+    for part in parts[1:]:
+        if part.outputs[0].type.shape != parts[0].outputs[0].type.shape:
+            return f"{part.op.name} has another shape than {parts[0].op.name}"
     return ""
 
 
-def contraction_form(body: Body) -> str:
-    """A contraction, then element-wise ops of its result's shape, done as each tile is stored."""
-    anchor, *tail = body
-    if anchor.op.kind != "contraction":
-        later = next((node.op.name for node in tail if node.op.kind == "contraction"), "")
-        if not later:
-            return f"{anchor.op.name} is not a contraction"
-        return f"{anchor.op.name} before {later} gains nothing: put it into the type before it"
-    shape = anchor.outputs[0].type.shape
-    for node in tail:
-        if node.op.kind == "contraction":
-            return (
-                f"{node.op.name} after {anchor.op.name} is a second contraction; a kernel has one"
-            )
-        if node.op.kind != "map":
-            return f"{node.op.name} is not element-wise"
-        if node.outputs[0].type.shape != shape:
-            return f"{node.op.name} has another shape than the result of {anchor.op.name}"
-    return ""
-
-
-def column_form(body: Body) -> str:
-    """Element-wise ops over one shape, then a column sum of what they give, in one pass over the
-    rows.
+def anchor_form(body: Body) -> str:
+    """One op that is not element-wise, with element-wise ops over one shape before it, and of its
+    result's shape after it, where its kernel takes them.
     """
-    *head, anchor = body
-    if anchor.op.kind != "column":
-        return f"{anchor.op.name} is not a column sum"
-    return map_form(tuple(head)) if head else ""
-
-
-def row_form(body: Body) -> str:
-    """A row reduction, or whatever else is a kernel of its own, by itself."""
-    if len(body) == 1:
+    if body.anchor is None:
+        return "every op is element-wise"
+    if len(body.parts) == 1:
         return ""
-    alone = next((node.op.name for node in body if node.op.kind in ("row", "alone")), "")
-    return f"{alone} is a kernel of its own" if alone else "more than one op"
+    return alone(body) or several(body) or before(body) or after(body)
 
 
-FORMS = (
-    Form("map", map_form),
-    Form("contraction", contraction_form),
-    Form("column", column_form),
-    Form("row", row_form),
-)
+def alone(body: Body) -> str:
+    """Which part takes no others."""
+    ops = (part.op for part in body.parts if part.op.kind != "map")
+    name = next((op.name for op in ops if not op.takes), "")
+    return f"{name} is a kernel of its own" if name else ""
 
 
-def connected(body: Body) -> str:
-    """Each node after the first must read something that the body makes."""
-    made = {v.name for v in body[0].outputs}
-    for node in body[1:]:
-        if not any(v.name in made for v in node.inputs):
-            return f"{node.op.name} reads nothing that the others give"
-        made |= {v.name for v in node.outputs}
+def several(body: Body) -> str:
+    """Which part of the tail would be a second anchor."""
+    assert body.anchor is not None
+    second = next((part.op for part in body.tail if part.op.kind != "map"), None)
+    if second is None:
+        return ""
+    if second.kind == body.anchor.op.kind:
+        what = f"is a second {second.kind}; a kernel has one"
+        return f"{second.name} after {body.anchor.op.name} {what}"
+    return f"{second.name} is not element-wise"
+
+
+def before(body: Body) -> str:
+    """Why the anchor does not take the head."""
+    assert body.anchor is not None
+    if body.head and "head" not in body.anchor.op.takes:
+        first, name = body.head[0].op.name, body.anchor.op.name
+        return f"{first} before {name} gains nothing: put it into the type before it"
+    return same_shape(body.head)
+
+
+def after(body: Body) -> str:
+    """Why the anchor does not take the tail."""
+    assert body.anchor is not None
+    name = body.anchor.op.name
+    if body.tail and "tail" not in body.anchor.op.takes:
+        return f"the kernel of {name} takes nothing after it, such as {body.tail[0].op.name}"
+    shape = body.anchor.outputs[0].type.shape
+    for part in body.tail:
+        if part.outputs[0].type.shape != shape:
+            return f"{part.op.name} has another shape than the result of {name}"
     return ""
 
 
-def form_of(body: Body) -> Form | None:
-    """The form that takes this body, if any."""
-    if connected(body):
+FORMS = (Form("map", map_form), Form("anchor", anchor_form))
+
+
+def connected(parts: Sequence[Node]) -> str:
+    """Each node after the first must read something that the others before it make."""
+    made = {v.name for v in parts[0].outputs}
+    for part in parts[1:]:
+        if not any(v.name in made for v in part.inputs):
+            return f"{part.op.name} reads nothing that the others give"
+        made |= {v.name for v in part.outputs}
+    return ""
+
+
+def form_of(parts: Sequence[Node]) -> Form | None:
+    """The form that takes these nodes as one kernel, if any."""
+    if connected(parts):
         return None
-    return next((form for form in FORMS if not form.refuses(body)), None)
+    body = joined(parts)
+    return next((form for form in FORMS if not form.fits(body)), None)
 
 
-def refusal(body: Body) -> str:
-    """Why no form takes this body; empty if one does."""
-    if form_of(body):
+def refusal(parts: Sequence[Node]) -> str:
+    """Why no form takes these nodes as one kernel; empty if one does."""
+    if form_of(parts):
         return ""
-    if reason := connected(body):
+    if reason := connected(parts):
         return reason
-    kinds = {node.op.kind for node in body}
-    if kinds & {"row", "alone"}:
-        return row_form(body)
-    if "contraction" in kinds:
-        return contraction_form(body)
-    return column_form(body) if "column" in kinds else map_form(body)
+    body = joined(parts)
+    return anchor_form(body) if body.anchor else map_form(body)

@@ -60,6 +60,8 @@ class Op:
     saved: the results that only the op's own gradient may read.
     kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`,
     `row`, `alone`.
+    takes: the element-wise ops that its kernel does too: `head`, those before it, `tail`, after.
+    rows_of: the operand whose rows its kernel runs over; by default the first.
     template: the stem of its kernel's template on every target; by default the op's name.
     mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
     is one row; ops of kind `row` do.
@@ -70,6 +72,8 @@ class Op:
     results: ClassVar[tuple[str, ...]] = ("",)
     saved: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str] = "alone"
+    takes: ClassVar[frozenset[str]] = frozenset()
+    rows_of: ClassVar[str] = ""
     template: ClassVar[str] = ""
     mixes_samples: ClassVar[bool] = False
     Attrs: ClassVar[type[Attrs]] = Attrs

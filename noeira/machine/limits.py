@@ -22,7 +22,7 @@ from noeira.runtime.threads import processor_count
 if TYPE_CHECKING:
     from ctypes import CDLL
 
-    from noeira.codegen.target import ISA
+    from noeira.codegen.c.isa import ISA
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.c.compiler import Compiler
 
@@ -240,14 +240,15 @@ class Measurement:
 
 def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     """The built unit that measures this kind of vector unit."""
+    from noeira.codegen.c.prelude import prelude
+    from noeira.codegen.definitions import identifiers
     from noeira.codegen.environment import template
     from noeira.codegen.language import C
-    from noeira.codegen.prelude import identifiers, prelude
     from noeira.codegen.source import Source
     from noeira.runtime.build.library import load
     from noeira.runtime.toolchain import CToolchain
 
     given = {"isa": isa, "chains": CHAINS[isa.registers], "actions": ACTIONS}
-    body = template("limits.c.j2").render(prelude="", **given)
-    text = template("limits.c.j2").render(prelude=prelude(isa, identifiers(body)), **given)
+    body = template("c/unit/limits.c.j2").render(prelude="", **given)
+    text = template("c/unit/limits.c.j2").render(prelude=prelude(isa, identifiers(body)), **given)
     return load(CToolchain(compiler, cache).build(Source(C, "limits", text, "")))

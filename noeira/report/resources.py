@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from noeira.codegen.arch import Arch, Occupancy
-from noeira.codegen.launches import stage_launches
+from noeira.codegen.cuda.arch import Arch, Occupancy
+from noeira.codegen.cuda.launches import stage_launches
 from noeira.ir.plan import Call
 from noeira.report.table import table
 
@@ -82,7 +82,7 @@ def compiled_uses(
     """What the stages of every kernel take, by the kernel's name, and "": nothing for a target that
     is no GPU; without a compiler nothing, and how to get one. Raises CompilerError.
     """
-    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.cuda.target import CudaTarget
     from noeira.runtime.cuda.compiler import find_cuda_compiler
     from noeira.runtime.cuda.toolchain import cuda_toolchain
 

@@ -16,9 +16,10 @@ from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.unit import Unit
 
 if TYPE_CHECKING:
-    from noeira.codegen.c import CTarget
+    from noeira.codegen.c.isa import ISA
+    from noeira.codegen.c.target import CTarget
     from noeira.codegen.source import Source
-    from noeira.codegen.target import ISA, Target
+    from noeira.codegen.target import Target
     from noeira.runtime.build.builder import LibraryBuilder
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.build.library import Library
@@ -125,7 +126,7 @@ class CToolchain(Toolchain):
 
     @cached_property
     def target(self) -> CTarget:
-        from noeira.codegen.c import CTarget
+        from noeira.codegen.c.target import CTarget
 
         return CTarget(self.isa, self.choices)
 

@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from noeira.codegen.c import CTarget
-from noeira.codegen.interface import io_names
-from noeira.codegen.sharing import Shared
-from noeira.codegen.trials import (
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.c.trials import (
     KERNELS_SYMBOL,
     STEP_SYMBOL,
     kernels_source,
     trial_kernels,
     trial_step,
 )
+from noeira.codegen.interface import io_names
+from noeira.codegen.sharing import Shared
 from noeira.ir.choices import Problem
 from noeira.ir.graph import ComputeGraph, Node
 from noeira.ir.plan import Choice, Plan

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from sweep import Kernels, sample_case
 
-from noeira.codegen.c import CTarget
-from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, NEON, PLAIN
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.kernel import kernel_text
 from noeira.codegen.layout import laid_out
 from noeira.codegen.sharing import text_of
-from noeira.codegen.target import AVX2, AVX512, ISA, NEON, PLAIN
+from noeira.codegen.view import function_names
 from noeira.errors import VerifyError
 from noeira.ir.fused import close
 from noeira.ir.graph import Builder, Node
@@ -82,10 +83,11 @@ def test_edited_cut_gives_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"row_tiles": 0}, "row_tiles must be a whole number from 1 to 20"),
+        ({"row_tiles": 0}, "row_tiles must be a whole number of at least 1"),
         ({"row_tiles": 21}, "row_tiles must be a whole number from 1 to 20"),
-        ({"panels": 3.5}, "panels must be a whole number from 1 to 3"),
-        ({"blocks": 0}, "blocks must be a whole number from 1 to 30"),
+        ({"panels": 4}, "panels must be a whole number from 1 to 3"),
+        ({"panels": 3.5}, "panels must be a whole number of at least 1"),
+        ({"blocks": 31}, "blocks must be a whole number from 1 to 30"),
         ({"pack_b": False}, "pack_b must be true, since b is read transposed"),
         ({"apart": True, "blocks": 1}, "apart needs blocks > 1, group = 1 and by_rows = false"),
     ],
@@ -139,7 +141,7 @@ def test_kernel_with_two_anchors_is_refused() -> None:
     x = builder.input("x", f32(4, 4))
     y = builder.emit("matmul", builder.emit("matmul", x, x), x)
     node = close(tuple(builder.nodes), {y.name}, builder.origin)
-    with pytest.raises(VerifyError, match="one anchor, this one has matmul and matmul"):
+    with pytest.raises(VerifyError, match="matmul after matmul is a second contraction"):
         TARGET.choose(node)
 
 

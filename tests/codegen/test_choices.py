@@ -12,10 +12,9 @@ from needs import needs_compiler
 from tables import BATCH, Small, host, other_choices, products, step_graph
 
 import noeira
-from noeira.codegen.c import CTarget
-from noeira.codegen.choices import read_choices
-from noeira.codegen.gemm_stages import check_row
-from noeira.codegen.target import AVX512
+from noeira.codegen.c.isa import AVX512
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.choices import check_row, read_choices
 from noeira.compiler import run_passes
 from noeira.errors import NoeiraError, ParseError
 from noeira.ir.choices import Choices, Factor, Problem, Row, parse_choices
@@ -215,6 +214,7 @@ def test_reports_say_what_comes_from_a_table(call: Call, folder: Path) -> None:
     assert "by rule" not in call("explain", *words[:-2]) + call("kernels", *words[:-2])
     assert call("run", *words)
     Path("x.plan").write_text(call("dump", *words, "--stage", "plan"))
-    assert "has its choices made" in call("run", "x.plan", "--choices", "one.choices", code=2)
+    refused = call("run", "x.plan", "--choices", "one.choices", code=2)
+    assert "was decided when x.plan was made" in refused
     made = noeira.compile(Small, batch=5, choices="one.choices")
     assert noeira.explain(made).launches[0].chosen_by == "one.choices"

@@ -14,18 +14,18 @@ from cuda_sweep import TARGET, CudaKernels
 from needs import needs_cxx
 from sweep import TOLERANCE, Case, Kernels, magnitudes, reference, sample_case
 
-from noeira.codegen.arch import ARCHS, arch
-from noeira.codegen.c import CTarget
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.cuda_gemm import cuda_gemm_cut, gemm_launches
-from noeira.codegen.cuda_gemm_rule import TILES, choose_cuda_gemm, cycles
-from noeira.codegen.cuda_gemm_tile import CudaGemmChoice
-from noeira.codegen.gemm import Cut, Gemm
-from noeira.codegen.gemm_stages import gemm_of
-from noeira.codegen.kernels import kernel_text
-from noeira.codegen.lower import body_of
-from noeira.codegen.prelude import device_prelude, identifiers
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.cuda.arch import ARCHS, arch
+from noeira.codegen.cuda.prelude import device_prelude
+from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.definitions import identifiers
+from noeira.codegen.kernel import kernel_text
+from noeira.codegen.kernels.gemm.cuda import cuda_gemm_cut, gemm_launches
+from noeira.codegen.kernels.gemm.cuda_rule import TILES, choose_cuda_gemm, cycles
+from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
+from noeira.codegen.kernels.gemm.product import Gemm, Partition, gemm_of
 from noeira.errors import VerifyError
+from noeira.ir.body import body_of
 from noeira.ir.fused import close
 from noeira.ir.graph import Builder, Value
 from noeira.ir.op import op
@@ -54,19 +54,21 @@ def test_shapes_by_rule(dtype: str, transposes: tuple[bool, bool], tmp_path: Pat
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_every_tile(dtype: str, tmp_path: Path) -> None:
-    cuts = list[CudaGemmChoice]()
+    cuts = list[CudaGemmCut]()
     for number, (rows, columns, depth, down, across) in enumerate(TILES[dtype]):
         shape = (65, 131, 67) if number % 3 else (128, 64, 80)
         gemm = gemm_of_shape(*shape, TRANSPOSES[number % 4])
-        pieces = Cut(-(-gemm.k // depth), 1 + number % 2)
-        cuts.append(CudaGemmChoice(gemm, dtype, rows, columns, depth, down, across, pieces))
+        pieces = Partition(-(-gemm.k // depth), 1 + number % 2)
+        cuts.append(CudaGemmCut(gemm, dtype, rows, columns, depth, down, across, pieces))
     check_products(numbered(cuts), tmp_path, ORDERS[2:3])
 
 
 def test_pieces_of_k(tmp_path: Path) -> None:
     """Even and uneven pieces, of one tile and of several; sums of an odd number of elements."""
     cuts = [
-        CudaGemmChoice(gemm_of_shape(*shape), dtype, 16, 16, 16, 2, 2, Cut(-(-shape[2] // 16), n))
+        CudaGemmCut(
+            gemm_of_shape(*shape), dtype, 16, 16, 16, 2, 2, Partition(-(-shape[2] // 16), n)
+        )
         for shape in ((5, 3, 100), (20, 20, 96), (33, 16, 128))
         for n in (2, 4, 6)
         for dtype in ("f32", "f64")
@@ -112,7 +114,7 @@ def test_tails(dtype: str, tmp_path: Path) -> None:
         gemm = gemm_of(body_of(case.node))
         tiles = (32, 32, 16, 4, 4), (64, 64, 16, 8, 4), (16, 16, 8, 2, 2)
         cuts = [
-            CudaGemmChoice(gemm, dtype, *tile, Cut(-(-gemm.k // tile[2]), pieces))
+            CudaGemmCut(gemm, dtype, *tile, Partition(-(-gemm.k // tile[2]), pieces))
             for tile, pieces in zip(tiles, (1, 1, 2), strict=True)
         ]
         made = [TARGET.choose(case.node), *(Choice(gemm_launches(c), c.workspace) for c in cuts)]
@@ -150,12 +152,12 @@ EDITED = {
     "columns must be a power of two": {"columns": True},
     "thread_rows must be at most 2, as rows is": {"rows": 2},
     "splits must be a whole number from 1 to 16: k = 256 has 16 tiles of 16 steps": {"splits": 17},
-    "gemm has no option row; it has grid, block, rows": {"row": 64},
-    "grid must be 16 for these tiles": {"grid": 4},
-    "block must be 128 for these tiles": {"thread_rows": 8},
-    "shared must be 8192 for these tiles": {"depth": 8},
+    "splits: did you mean rows?": {"row": 64},
+    "grid must be 16 here": {"grid": 4},
+    "block must be 128 here": {"thread_rows": 8},
+    "shared must be 8192 here": {"depth": 8},
     "shared is missing, it must be 16384": {"shared": None},
-    "with splits = 2 the stages are gemm and total": {"splits": 2, "grid": 32},
+    "with these options the stages are gemm and total": {"splits": 2, "grid": 32},
     "at least 32 are needed": {"rows": 16, "columns": 16, "thread_rows": 8},
     "= 4,096 threads, sm_80 has at most 1,024 in a block": SQUARES[1],
     "needs about 344 registers, sm_80 has at most 255": LARGE | SQUARES[16] | {"depth": 8},
@@ -172,10 +174,10 @@ EDITED = {
 @pytest.mark.parametrize("message", EDITED)
 def test_edited_options_are_checked(message: str) -> None:
     gemm = Gemm(256, 256, 256, "a0", "a1", "r0", transpose_a=True)
-    assert cuda_gemm_cut(gemm, (STAGE,), "k", "f32", TARGET.arch).rows == 64
+    assert cuda_gemm_cut(gemm, (STAGE,), "f32", TARGET.arch).rows == 64
     options = {k: v for k, v in (dict(STAGE.options) | EDITED[message]).items() if v is not None}
     with pytest.raises(VerifyError) as caught:
-        cuda_gemm_cut(gemm, (Stage("gemm", tuple(options.items())),), "k", "f32", TARGET.arch)
+        cuda_gemm_cut(gemm, (Stage("gemm", tuple(options.items())),), "f32", TARGET.arch)
     assert message in str(caught.value)
 
 
@@ -184,16 +186,15 @@ def test_total_takes_any_launch_of_few_options() -> None:
     parts = replace(STAGE, options=(*STAGE.options, ("splits", 2)))
     parts = replace(parts, options=tuple((dict(parts.options) | {"grid": 32}).items()))
     total = Stage("total", (("grid", 3), ("block", 64)))
-    cut = cuda_gemm_cut(gemm, (parts, total), "k", "f32", TARGET.arch)
-    assert [f.name for f in cut.functions] == ["k_gemm", "k_total"]
+    assert cuda_gemm_cut(gemm, (parts, total), "f32", TARGET.arch).split
     for options, message in (
         ((("grid", 0), ("block", 64)), "grid must be a whole number of at least 1"),
-        ((("grid", 1), ("block", 48)), "block must be a multiple of 32"),
+        ((("grid", 1), ("block", 48)), "or a multiple of 32"),
         ((("grid", 1), ("block", 64), ("size", 1)), "total has no option size"),
         ((("grid", 1), ("block", 2048)), "at most 1,024 threads in a block"),
     ):
         with pytest.raises(VerifyError, match=message):
-            cuda_gemm_cut(gemm, (parts, Stage("total", options)), "k", "f32", TARGET.arch)
+            cuda_gemm_cut(gemm, (parts, Stage("total", options)), "f32", TARGET.arch)
 
 
 @pytest.mark.parametrize("name", ARCHS)
@@ -205,11 +206,11 @@ def test_the_rule_fits_every_gpu(name: str, dtype: str) -> None:
             gemm = gemm_of_shape(*shape, transposes)
             cut = choose_cuda_gemm(gemm, dtype, one)
             assert cycles(cut, one) < float("inf")
-            again = cuda_gemm_cut(gemm, gemm_launches(cut), "k", dtype, one)
-            assert replace(again, functions=()) == cut
+            again = cuda_gemm_cut(gemm, gemm_launches(cut), dtype, one)
+            assert again == cut
 
 
-def chosen(m: int, n: int, k: int) -> CudaGemmChoice:
+def chosen(m: int, n: int, k: int) -> CudaGemmCut:
     return choose_cuda_gemm(gemm_of_shape(m, n, k), "f32", TARGET.arch)
 
 

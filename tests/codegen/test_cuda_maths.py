@@ -15,7 +15,8 @@ import pytest
 from maths_checks import check_errors, check_fma, check_normal, check_numpys, check_specials, points
 from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected
 
-from noeira.codegen.prelude import device_prelude, identifiers
+from noeira.codegen.cuda.prelude import device_prelude
+from noeira.codegen.definitions import identifiers
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
 from noeira.runtime.cuda_cpu.module import CudaCpuModule
 from noeira.runtime.cuda_cpu.shared_library import build

@@ -15,9 +15,9 @@ import pytest
 from fake_device import FakeDevice
 from sweep import sample_case
 
-from noeira.codegen.arch import ARCHS, arch
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.kernels import kernel_text
+from noeira.codegen.cuda.arch import ARCHS, arch
+from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.kernel import kernel_text
 from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
 from noeira.commands.plan_check import check_plan
@@ -108,10 +108,7 @@ def test_an_edited_launch_that_a_gpu_cannot_do() -> None:
         ("grid = 1, block = true", "block must be a whole number of at least 1"),
         ("grid = 1, block = 32, shared = -4", "shared must be a whole number of at least 0"),
         ("grid = 1, block = 2048", "at most 1,024 threads in a block, not 2,048"),
-        ("grid = 1, block = 32, row_threads = 0", "row_threads must be a whole number"),
-        ("grid = 1, block = 96, row_threads = 12", "row_threads must be a power of two up to 32"),
-        ("grid = 1, block = 16, row_threads = 4", "with block a multiple of 32"),
-        ("grid = 1, block = 128, row_threads = 64", "or the whole block"),
+        ("grid = 1, block = 32, row_threads = 4", "map has no option row_threads"),
     ],
 )
 def test_launches_of_an_edited_plan(options: str, message: str) -> None:
@@ -120,6 +117,27 @@ def test_launches_of_an_edited_plan(options: str, message: str) -> None:
     assert edited != str(plan)
     with pytest.raises(VerifyError, match=message):
         check_plan(parse_plan(edited))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("row_threads = 0", "row_threads must be a whole number of at least 1"),
+        ("block = 96, row_threads = 12", "row_threads must be a power of two up to 32"),
+        ("block = 16, row_threads = 4", "with block a multiple of 32"),
+        ("block = 128, row_threads = 64", "or the whole block"),
+        ("held = 3", "held must be a multiple of 4 of at least 4 for rows of 64 elements"),
+        ("row_threads = 8, held = 4", "held must be a multiple of 4 of at least 8"),
+    ],
+)
+def test_launches_of_rows_of_an_edited_plan(options: str, message: str) -> None:
+    rows = node("softmax", (9, 64))
+    (stage,) = TARGET.choose(rows).stages
+    edits = dict(part.split(" = ") for part in options.split(", "))
+    given = dict(stage.options) | {name: int(value) for name, value in edits.items()}
+    edited = Stage(stage.name, tuple(given.items()))
+    with pytest.raises(VerifyError, match=message):
+        TARGET.cut(rows, Choice((edited,)))
 
 
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:
@@ -168,7 +186,7 @@ def test_no_host_header_is_needed(tmp_path: Path) -> None:
     [
         ("block = 256", "block = 100", "block must be at most 32, or a multiple of 32"),
         ("block = 256", "block = 2048", "at most 1,024 threads in a block, not 2,048"),
-        ("shared = 1024", "shared = 512", "shared must be at least 1,024 bytes for 256 threads"),
+        ("shared = 1024", "shared = 512", "shared must be 1024 here"),
         ("shared = 1024", "shared = 200000", "at most 166,912 bytes of shared memory for a block"),
         ("grid = 1", "grid = 0", "grid must be a whole number of at least 1"),
     ],

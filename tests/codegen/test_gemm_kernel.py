@@ -14,11 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
+from noeira.codegen.c.prelude import prelude
+from noeira.codegen.c.rows import CFunction
+from noeira.codegen.definitions import identifiers
 from noeira.codegen.environment import template
-from noeira.codegen.gemm import DOT_ROWS, Cut, Gemm, GemmChoice, gemm_run
-from noeira.codegen.gemm_rule import choose_gemm
-from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.target import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
+from noeira.codegen.kernels.gemm.c import gemm_stages, gemm_workspace
+from noeira.codegen.kernels.gemm.c_rule import choose_gemm
+from noeira.codegen.kernels.gemm.c_tiles import GemmCut
+from noeira.codegen.kernels.gemm.product import DOT_ROWS, Gemm, Partition
 from noeira.codegen.view import Constant, Elementwise, Kernel, Load, Operand, Store
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno")
@@ -43,7 +47,7 @@ class Case:
     transpose_b: bool = False
     tail: bool = False
     partial: bool = True
-    choice: GemmChoice | None = None
+    choice: GemmCut | None = None
 
     @property
     def a_shape(self) -> tuple[int, int]:
@@ -68,9 +72,9 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
             dtype,
             constants=(Constant("c0", "0"),),
             loads=(
-                Load("v0", "a2", "scalar", dtype),
-                Load("v1", "a3", "row", dtype),
-                Load("v2", "a4", "full", dtype),
+                Load("v0", "a2", "scalar", dtype, 1),
+                Load("v1", "a3", "row", dtype, case.n),
+                Load("v2", "a4", "full", dtype, case.m * case.n),
             ),
             lines=(
                 f"const {dtype}v r1 = r0 * v0 + v1;",
@@ -84,10 +88,28 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
     gemm = Gemm(m, n, k, "a0", "a1", "r0", ta, tb, partial)
     choice = case.choice or choose_gemm(gemm, dtype, isa)
     none = Elementwise(dtype)
-    return Kernel(symbol, tuple(inputs), tuple(outputs), None, none, tail, gemm, choice)
+    return Kernel(
+        symbol,
+        tuple(inputs),
+        tuple(outputs),
+        None,
+        none,
+        tail,
+        functions(symbol, choice),
+        choice,
+        gemm,
+    )
 
 
-def by_rule(m: int, n: int, k: int, isa: ISA, *, transpose_b: bool = False) -> GemmChoice:
+def functions(symbol: str, cut: GemmCut) -> tuple[CFunction, ...]:
+    """The functions of a kernel."""
+    stages = gemm_stages(cut)
+    names = [symbol] if len(stages) == 1 else [f"{symbol}_{stage.name}" for stage in stages]
+    pairs = zip(names, stages, strict=True)
+    return tuple(CFunction(name, dict(stage.options)) for name, stage in pairs)
+
+
+def by_rule(m: int, n: int, k: int, isa: ISA, *, transpose_b: bool = False) -> GemmCut:
     """What the rule chooses for f32."""
     return choose_gemm(Gemm(m, n, k, "a0", "a1", "r0", transpose_b=transpose_b), "f32", isa)
 
@@ -98,7 +120,9 @@ def operand(name: str, shape: tuple[int, ...], dtype: str) -> Operand:
 
 def build(kernels: Sequence[Kernel], isa: ISA, folder: Path) -> ctypes.CDLL:
     """A library whose call_SYMBOL(threads, workspace, …) runs threads one after the other."""
-    text = "\n".join(template("gemm.c.j2").render(k=item) + caller(item) for item in kernels)
+    text = "\n".join(
+        template("kernels/gemm/gemm.c.j2").render(k=item) + caller(item) for item in kernels
+    )
     source, library = folder / "unit.c", folder / "unit.so"
     source.write_text(prelude(isa, identifiers(text)) + text)
     subprocess.run(["gcc", *FLAGS, str(source), "-o", str(library), "-lm"], check=True)
@@ -109,7 +133,7 @@ def caller(item: Kernel) -> str:
     operands = item.inputs + item.outputs
     parameters = "".join(f", {operand.ctype} *{operand.id}" for operand in operands)
     arguments = "".join(f", {operand.id}" for operand in operands)
-    stages = ("_gemm", "_total") if item.choice.apart else ("",)
+    stages = ("_gemm", "_total") if item.cut.apart else ("",)
     loops = "\n".join(
         f"""
     for (int thread = 0; thread < threads; thread++)
@@ -143,14 +167,14 @@ Arrays = Sequence[np.ndarray]
 
 def run(library: ctypes.CDLL, item: Kernel, arrays: Arrays, threads: int) -> list[np.ndarray]:
     """Calls a kernel on guarded copies of its inputs; outputs and workspace start as NaN."""
-    dtype = item.choice.dtype
+    dtype = item.cut.dtype
     memory = [Guarded(operand.shape, dtype) for operand in item.inputs + item.outputs]
     for place, array in zip(memory, arrays, strict=False):
         place.array[...] = array
     outputs = memory[len(item.inputs) :]
     for place in outputs:
         place.array[...] = np.nan
-    workspace = np.full(gemm_run(item.anchor, item.choice).workspace + 1, 255, np.uint8)
+    workspace = np.full(gemm_workspace(item.view, item.cut) + 1, 255, np.uint8)
     call = getattr(library, f"call_{item.symbol}")
     call(threads, ctypes.c_void_p(workspace.ctypes.data), *(place.pointer for place in memory))
     return [place.array.copy() for place in outputs]
@@ -158,7 +182,7 @@ def run(library: ctypes.CDLL, item: Kernel, arrays: Arrays, threads: int) -> lis
 
 def check(library: ctypes.CDLL, item: Kernel, case: Case) -> list[np.ndarray]:
     """Compares with float64, and the bits at several thread counts; returns the outputs."""
-    dtype = item.choice.dtype
+    dtype = item.cut.dtype
     generator = np.random.default_rng(case.m * 1_000_003 + case.n * 1_009 + case.k)
     arrays = [generator.standard_normal(x.shape).astype(NUMPY[dtype]) for x in item.inputs]
     outputs = run(library, item, arrays, 1)
@@ -212,7 +236,7 @@ def test_every_size_and_transpose(isa: ISA, dtype: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
 def test_several_blocks_of_k(isa: ISA, tmp_path: Path) -> None:
-    blocks = Cut(900, 7)
+    blocks = Partition(900, 7)
     cases = []
     for m, n in ((100, 90), (1, 90), (3, 257), (64, 96)):
         for transpose_b in (False, True):
@@ -235,7 +259,7 @@ def test_dot_products(isa: ISA, dtype: str, tmp_path: Path) -> None:
     for (m, n), k in product(((1, 1), (1, 257), (2, 100), (3, 33), (4, 7)), (1, 15, 16, 129)):
         cases += [Case(m, n, k, transpose_b=True, tail=tail) for tail in (False, m > 1)]
     kernels = [kernel(case, "k", dtype, isa) for case in cases]
-    assert all(item.choice.dots(item.anchor) for item in kernels)
+    assert all(item.cut.dots(item.view) for item in kernels)
     check_all(cases, dtype, isa, tmp_path)
 
 
@@ -245,14 +269,32 @@ def test_bits_do_not_depend_on_the_choice(tmp_path: Path) -> None:
     width = -(-150 // lanes)
     choices = [
         None,
-        GemmChoice(
-            Cut(37, 37), Cut(width, width), Cut(65, 65), 1, True, False, False, "f32", lanes
+        GemmCut(
+            Partition(37, 37),
+            Partition(width, width),
+            Partition(65, 65),
+            1,
+            True,
+            False,
+            False,
+            "f32",
+            lanes,
         ),
-        GemmChoice(Cut(37, 37), Cut(width, width), Cut(65, 1), 3, False, False, True, "f32", lanes),
-        GemmChoice(
-            Cut(37, 13),
-            Cut(width, -(-width // 2)),
-            Cut(65, 4),
+        GemmCut(
+            Partition(37, 37),
+            Partition(width, width),
+            Partition(65, 1),
+            3,
+            False,
+            False,
+            True,
+            "f32",
+            lanes,
+        ),
+        GemmCut(
+            Partition(37, 13),
+            Partition(width, -(-width // 2)),
+            Partition(65, 4),
             2,
             False,
             False,
@@ -260,8 +302,16 @@ def test_bits_do_not_depend_on_the_choice(tmp_path: Path) -> None:
             "f32",
             lanes,
         ),
-        GemmChoice(
-            Cut(37, 13), Cut(width, -(-width // 2)), Cut(65, 4), 1, True, False, True, "f32", lanes
+        GemmCut(
+            Partition(37, 13),
+            Partition(width, -(-width // 2)),
+            Partition(65, 4),
+            1,
+            True,
+            False,
+            True,
+            "f32",
+            lanes,
         ),
     ]
     cases = [Case(37, 150, 65, choice=choice) for choice in choices]
@@ -274,7 +324,7 @@ def test_row_operand_of_several_rows(tmp_path: Path) -> None:
     item = kernel(Case(12, 21, 5), "positions", "f32", isa)
     tail = Elementwise(
         "f32",
-        loads=(Load("v0", "a2", "row", "f32"),),
+        loads=(Load("v0", "a2", "row", "f32", 84),),
         lines=("const f32v r1 = r0 + v0;",),
         stores=(Store("y0", "r1"),),
     )
@@ -314,7 +364,7 @@ def test_choices_are_those_that_measured_well() -> None:
 def test_cut() -> None:
     for extent in range(1, 40):
         for count in range(1, extent + 1):
-            cut = Cut(extent, count)
+            cut = Partition(extent, count)
             assert sum(size * cut.pieces(size) for size in cut.sizes) == extent
             assert sum(cut.pieces(size) for size in cut.sizes) == count
             assert len(cut.sizes) == 1 or cut.sizes[0] == cut.sizes[1] + 1
@@ -325,15 +375,15 @@ def test_workspace_holds_sums_that_no_output_can() -> None:
     inside = replace(gemm, partial=None)
     choice = by_rule(300, 1000, 4096, AVX512)
     assert choice.chained
-    assert gemm_run(gemm, choice).workspace == 0
-    assert gemm_run(inside, choice).workspace == 300 * 1000 * 4
-    assert gemm_run(inside, replace(choice, blocks=Cut(4096, 1))).workspace == 0
-    apart = replace(choice, blocks=Cut(4096, 3), apart=True)
-    assert gemm_run(gemm, apart).workspace == 3 * 300 * 1000 * 4
+    assert gemm_workspace(gemm, choice) == 0
+    assert gemm_workspace(inside, choice) == 300 * 1000 * 4
+    assert gemm_workspace(inside, replace(choice, blocks=Partition(4096, 1))) == 0
+    apart = replace(choice, blocks=Partition(4096, 3), apart=True)
+    assert gemm_workspace(gemm, apart) == 3 * 300 * 1000 * 4
 
 
 def test_few_tiles_of_a_long_sum_are_made_apart() -> None:
-    def choice(m: int, n: int, k: int) -> GemmChoice:
+    def choice(m: int, n: int, k: int) -> GemmCut:
         return by_rule(m, n, k, AVX512)
 
     assert choice(16, 16, 60000).apart
@@ -348,7 +398,7 @@ def test_blocks_summed_apart(isa: ISA, tmp_path: Path) -> None:
     for m, n, k in ((16, 16, 3000), (37, 150, 65), (1, 10, 700), (5, 33, 401)):
         for transpose_a, transpose_b in product((False, True), repeat=2):
             choice = by_rule(m, n, k, isa, transpose_b=transpose_b)
-            choice = replace(choice, blocks=Cut(k, 5), group=1, by_rows=False, apart=True)
+            choice = replace(choice, blocks=Partition(k, 5), group=1, by_rows=False, apart=True)
             choice = replace(choice, pack_b=transpose_b)
             case = Case(m, n, k, transpose_a, transpose_b, choice=choice)
             cases += [case, replace(case, tail=m > 1)]

@@ -15,10 +15,10 @@ import pytest
 from needs import needs_compiler
 
 import noeira
-from noeira.codegen import parts as parts_module
-from noeira.codegen.functions import share_functions
-from noeira.codegen.parts import Sections, parts
-from noeira.codegen.render_c import render_c
+from noeira.codegen.c import parts as parts_module
+from noeira.codegen.c.functions import share_functions
+from noeira.codegen.c.parts import Sections, parts
+from noeira.codegen.c.render import render_c
 from noeira.codegen.sharing import renumbered
 from noeira.compiler import lower
 from noeira.errors import CompilerError

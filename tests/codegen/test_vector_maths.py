@@ -27,8 +27,9 @@ from vector_maths import (
     zig_compiler,
 )
 
-from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.target import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
+from noeira.codegen.c.prelude import prelude
+from noeira.codegen.definitions import identifiers
 
 F32_LIMITS = {
     "exp": 1.1,

@@ -12,8 +12,8 @@ from command_line import staged
 from needs import needs_compiler, needs_cxx, needs_nvrtc
 
 import noeira
-from noeira.codegen.arch import ARCHS
-from noeira.codegen.cuda import CudaTarget
+from noeira.codegen.cuda.arch import ARCHS
+from noeira.codegen.cuda.target import CudaTarget
 from noeira.commands.support.machine_code import ptx_parts
 from noeira.dump import Dumper
 from noeira.errors import CompilerError

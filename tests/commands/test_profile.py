@@ -13,7 +13,7 @@ import pytest
 from command_line import staged
 from needs import needs_compiler
 
-from noeira.codegen.render_c import render_c
+from noeira.codegen.c.render import render_c
 from noeira.codegen.sharing import shared_kernels
 from noeira.ir.plan import Plan
 from noeira.machine.cache_sizes import Cache, Level, cache_levels, data_caches, processors

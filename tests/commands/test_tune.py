@@ -15,10 +15,10 @@ from needs import needs_compiler
 from tables import host, other_choices, products, step_graph
 
 import noeira
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.isa import AVX2, ISAS
+from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import read_choices
-from noeira.codegen.gemm_stages import check_row
-from noeira.codegen.target import AVX2, ISAS
+from noeira.codegen.kernels.gemm.c import check_row
 from noeira.commands import tune
 from noeira.ir.choices import Choices, Factor, Problem, Row
 from noeira.ir.graph import Builder

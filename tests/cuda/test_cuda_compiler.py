@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from compiler_texts import BROKEN, LARGE, LOG, TEXT, kernel, nvcc_or_skip
 
-from noeira.codegen.arch import ARCHS, arch
+from noeira.codegen.cuda.arch import ARCHS, arch
 from noeira.errors import CompilerError
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.cuda import compiler as cuda_compiler

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from compiler_texts import BROKEN, LARGE, TEXT, kernel
 
-from noeira.codegen.arch import arch
+from noeira.codegen.cuda.arch import arch
+from noeira.codegen.cuda.launches import StageLaunch
 from noeira.codegen.language import CUDA
-from noeira.codegen.launches import StageLaunch
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.ir.plan import parse_plans
@@ -156,7 +156,7 @@ def test_the_warm_path_loads_no_compiler(nvrtc: CudaCompiler, cache: Cache):
     find_cuda_compiler(cache)
     script = """
 import sys, time
-from noeira.codegen.arch import arch
+from noeira.codegen.cuda.arch import arch
 from noeira.runtime.build.library import open_library
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.cuda.compiler import find_cuda_compiler
@@ -203,7 +203,7 @@ def test_a_programs_unit_is_compiled_in_less_than_five_seconds(nvrtc: CudaCompil
 import sys, time
 began = time.perf_counter()
 from pathlib import Path
-from noeira.codegen.arch import arch
+from noeira.codegen.cuda.arch import arch
 from noeira.codegen.language import CUDA
 from noeira.codegen.source import Source
 from noeira.runtime.build.library import build_library

@@ -16,10 +16,10 @@ from cuda_sweep import CudaKernels, CudaLibrary
 from sweep import Case, assert_agrees, empty, every_op, retyped, sample_case
 
 import noeira
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.kernels import function_names
+from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.language import CUDA
 from noeira.codegen.source import Source
+from noeira.codegen.view import function_names
 from noeira.datasets import MNIST
 from noeira.errors import CompilerError, DeviceError, DeviceMemoryError
 from noeira.ir.op import Op

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from compiler_texts import LOG
 
-from noeira.codegen.arch import ARCHS, arch, arch_of
+from noeira.codegen.cuda.arch import ARCHS, arch, arch_of
 from noeira.errors import CompilerError, DeviceError
 from noeira.runtime.cuda.resources import (
     Resources,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from compiler_texts import TEXT
 
-from noeira.codegen.arch import arch
+from noeira.codegen.cuda.arch import arch
 from noeira.errors import CompilerError
 from noeira.runtime.cuda import sass
 from noeira.runtime.cuda import toolkit as cuda_toolkit

@@ -34,18 +34,14 @@ TAKEN = {
         [("relu", "x"), ("tanh", "r0"), ("add", "r1", "x")],
         [("add", "x", "b"), ("multiply", "r0", "one"), ("subtract", "r1", "r0")],
     ],
-    "contraction": [
+    "anchor": [
         [LINEAR],
         [LINEAR, ("relu", "r0")],
         [LINEAR, ("add", "r0", "x"), ("multiply", "r1", "b"), ("tanh", "r2")],
         [("matmul", "x", "w"), ("scale", "r0", {"factor": 0.5})],
-    ],
-    "column": [
         [("column_sum", "x")],
         [("relu", "x"), ("column_sum", "r0")],
         [("relu", "x"), ("tanh", "r0"), ("column_sum", "r0")],
-    ],
-    "row": [
         [("cross_entropy", "x", "t")],
         [("sum", "x")],
         [("concat", "x", "x")],
@@ -72,7 +68,10 @@ REFUSED = [
         [LINEAR, ("add", "cube", "r0")],
     ),
     ("column_sum reads nothing that the others give", [("relu", "x"), ("column_sum", "x")]),
-    ("relu is not a column sum", [("column_sum", "x"), ("relu", "r0")]),
+    (
+        "the kernel of column_sum takes nothing after it, such as relu",
+        [("column_sum", "x"), ("relu", "r0")],
+    ),
 ]
 
 

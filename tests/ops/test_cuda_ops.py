@@ -5,11 +5,9 @@ and threads, and checked for what a GPU would not forgive.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,20 +15,24 @@ from cuda_sweep import TARGET, CudaKernels, CudaLibrary
 from needs import needs_cxx
 from sweep import (
     Case,
+    Limits,
     arrays_not_ok,
     assert_agrees,
     assert_bits_of_parts,
     assert_kept,
     every_op,
+    limited,
     retyped,
     same_bits,
     sample_case,
 )
 from test_ops import FUSED_BUT_PRODUCTS, NUMBERS, SPECIAL, check_special_values, family, named
 
-from noeira.codegen import cuda, cuda_shuffle
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.lower import body_of
+from noeira.codegen.cuda import anchor, total
+from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.kernels.column import cuda as column
+from noeira.codegen.kernels.shuffle import cuda as shuffle
+from noeira.ir.body import body_of
 from noeira.ir.op import Op, op
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.states import COUNTER, FLAG
@@ -40,16 +42,11 @@ from noeira.ir.types import Range, TensorType
 pytestmark = needs_cxx
 
 # Small enough that samples are taken in several stages, by several blocks in turns.
-SMALL_LIMITS = {
-    cuda: {
-        "BLOCK": 64,
-        "BLOCKS_EACH": 2,
-        "SUM_ALONE": 100,
-        "SUM_CHUNK": 128,
-        "COLUMN_ROWS": 16,
-        "COLUMN_CHUNK_ROWS": 12,
-    },
-    cuda_shuffle: {"BLOCK": 32, "PIECE_BLOCK": 8, "PIECE": 64, "DISTANCES": 3},
+SMALL_LIMITS: Limits = {
+    anchor: {"BLOCK": 64, "BLOCKS_EACH": 2},
+    total: {"SUM_ALONE": 100, "SUM_CHUNK": 128},
+    column: {"COLUMN_ROWS": 16, "COLUMN_CHUNK_ROWS": 12},
+    shuffle: {"BLOCK": 32, "PIECE_BLOCK": 8, "PIECE": 64, "DISTANCES": 3},
 }
 SMALL_TARGET = CudaTarget(replace(TARGET.arch, multiprocessors=1))
 RUNS = (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2))
@@ -147,10 +144,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kernels_in_small(cases: Sequence[Case], target: CudaTarget = SMALL_TARGET) -> CudaKernels:
     """The kernels of cases under small limits."""
-    with ExitStack() as stack:
-        for module, limits in SMALL_LIMITS.items():
-            for name, limit in limits.items():
-                stack.enter_context(patch.object(module, name, limit))
+    with limited(SMALL_LIMITS):
         return CudaKernels.of(cases, target)
 
 
@@ -270,6 +264,6 @@ def test_small_limits_reach_every_stage_and_turn() -> None:
     kernels = kernels_in_small(cases)
     stages = {stage.name for choice in kernels.choices for stage in choice.stages}
     assert stages >= {"chunks", "total", "merge_12", "step_12_8"}
-    assert stages >= {body_of(case.node).template for case in cases} - {"shuffle"}
+    assert stages >= {body_of(case.node).stem for case in cases} - {"shuffle"}
     assert "access += 128" in kernels.text and "index += 128" in kernels.text
     assert "bounds[]" in kernels.text

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from cuda_sweep import TARGET, CudaKernels, CudaLibrary
 from needs import needs_cxx
-from sweep import Case, assert_agrees, reference, retyped, same_bits, sample_case
+from sweep import Case, Limits, assert_agrees, limited, reference, retyped, same_bits, sample_case
 
-from noeira.codegen import cuda
-from noeira.codegen.cuda import CudaTarget
+from noeira.codegen.cuda import anchor, row, row_total
+from noeira.codegen.cuda.target import CudaTarget
 from noeira.ir.op import op
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import TensorType
@@ -35,10 +33,13 @@ SHAPES = (
 ONE = replace(TARGET.arch, multiprocessors=1)
 FEW = (7, 8, 33, 64, 1031, 1024, 20011)
 # As chosen; three blocks that take rows in turn; rows that blocks larger than they take twice.
-LIMITS: dict[str, tuple[CudaTarget, dict[str, int]]] = {
+LIMITS: dict[str, tuple[CudaTarget, Limits]] = {
     "chosen": (TARGET, {}),
-    "in turns": (CudaTarget(ONE), {"BLOCKS_EACH": 3, "LONE_THREADS": 0}),
-    "blocks": (CudaTarget(ONE), {"BLOCKS_EACH": 3, "WARP_BYTES": 16, "HELD_BYTES": 2}),
+    "in turns": (CudaTarget(ONE), {anchor: {"BLOCKS_EACH": 3}, row_total: {"LONE_THREADS": 0}}),
+    "blocks": (
+        CudaTarget(ONE),
+        {anchor: {"BLOCKS_EACH": 3}, row: {"WARP_BYTES": 16, "HELD_BYTES": 2}},
+    ),
 }
 WIDTHS = (7, 64, 257, 1031, 2048, 20011)
 VARIANTS = [*(("f32", limits) for limits in LIMITS), ("f64", "chosen"), ("f64", "blocks")]
@@ -95,9 +96,7 @@ def kernels(dtype: str, limits: str) -> CudaKernels:
     made = [case for name in NAMES for case in cases(name, dtype, limits)]
     if dtype == "f32":
         made += [case for case in SPECIAL.values() if case not in made]
-    with ExitStack() as stack:
-        for limit, value in changes.items():
-            stack.enter_context(patch.object(cuda, limit, value))
+    with limited(changes):
         return CudaKernels.of(made, target)
 
 

@@ -25,8 +25,7 @@ from sweep import (
     sample_case,
 )
 
-from noeira.codegen import c as c_target
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.target import CTarget
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir.arrays import dtype_name
 from noeira.ir.forms import form_of
@@ -43,7 +42,6 @@ OPS = every_op()
 LAUNCHING = [rule for rule in OPS if rule.launches]
 ELEMENTWISE = [rule for rule in OPS if isinstance(rule, Elementwise)]
 ACTIVATIONS = [r for r in ELEMENTWISE if len(r.operands) == 1 and "." not in r.name]
-DEFAULT_LIMITS = {name: getattr(c_target, name) for name in SMALL_LIMITS}
 # Threads, and whether they take their turns backwards: no result may depend on either.
 RUNS = ((1, False), (2, True), (3, False), (7, True))
 
@@ -206,7 +204,7 @@ def library(of: str, dtype: str, split: bool) -> Library:
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
-    limits = SMALL_LIMITS if split else DEFAULT_LIMITS
+    limits = SMALL_LIMITS if split else {}
     return Kernels.of(CTarget(compiler.isa), cases_of(of, dtype), limits).built(compiler)
 
 

@@ -80,7 +80,7 @@ class Reversed(Module):
 Net = Sequential[Linear[3, 5], Cubed, Reversed, Linear[5, 2]]
 '''
 TEMPLATE = """{% from "macros.c.j2" import function, share %}
-{% set g, f = k.anchor, k.choice.functions[0] %}
+{% set g, f = k.view, k.functions[0] %}
 {% call function(k, f) %}
     {{ share(g.rows, f) }}
     for (long row = first; row < last; row++)

@@ -5,18 +5,25 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from noeira.codegen.c import CTarget
-from noeira.codegen.kernels import kernel_text
-from noeira.codegen.target import AVX2
-from noeira.errors import VerifyError
+from noeira.codegen.anchor import ANCHORS
+from noeira.codegen.c.isa import AVX2
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.cuda.arch import arch
+from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.kernel import kernel_text
+from noeira.codegen.target import Target
+from noeira.errors import DtypeError, VerifyError
+from noeira.ir.fused import close
 from noeira.ir.graph import Builder
-from noeira.ir.op import OPS
-from noeira.ir.plan import Call
+from noeira.ir.op import OPS, op
+from noeira.ir.plan import Call, Stage
 from noeira.ir.types import TensorType
 
 OP = """
@@ -30,15 +37,16 @@ class Turned(Op):
 """
 TEMPLATE = """{# Each row backwards. #}
 {% from "macros.c.j2" import function, share %}
-{% set g, f = k.anchor, k.choice.functions[0] %}
+{% set g, f, x, y = k.view, k.functions[0], k.operand.x, k.result.y %}
 {% call function(k, f) %}
     {{ share(g.rows, f) }}
     for (long row = first; row < last; row++)
         for (long i = 0; i < {{ g.columns }}; i++)
-            y0[row * {{ g.columns }} + i] = a0[row * {{ g.columns }} + {{ g.columns - 1 }} - i];
+            {{ y }}[row * {{ g.columns }} + i] = {{ x }}[(row + 1) * {{ g.columns }} - 1 - i];
 {% endcall %}
 """
-GRID = "; g has blocks, bounds, bytes, chunks, columns, ctype, dtype, extent, full, inputs"
+GRID = "; g has blocks, bounds, bytes, chunks, columns, ctype, dtype, full, lane_numbers, lanes"
+C, CUDA = CTarget(AVX2), CudaTarget(arch("sm_80"))
 # What stands in the template, what stands there instead, and what is said.
 WRONG = (
     ("share(g.rows", "share(g.rowss", f"line 5: 'rowss' is not there{GRID}"),
@@ -53,32 +61,59 @@ WRONG = (
     ("g.rows", "g.rows | whole", "line 5: No filter named 'whole'"),
     ("macros.c.j2", "macro.c.j2", "line 2: there is no template macro.c.j2"),
     ("function, share", "function, shares", "line 5: 'share' is not there"),
+    ("operand.x", "operand.weight", "line 8: 'weight' is not there; Operands has x"),
 )
 
 
+Define = Callable[[str], ModuleType]
+
+
 @pytest.fixture
-def call(tmp_path: Path) -> Iterator[Call]:
-    """A call of the op, which is defined in a file in `tmp_path`."""
-    file = tmp_path / "turned_op.py"
-    file.write_text(OP)
-    spec = importlib.util.spec_from_file_location("turned_op", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["turned_op"] = module
-    spec.loader.exec_module(module)
+def define(tmp_path: Path) -> Iterator[Define]:
+    """Runs a text as a module of its own in `tmp_path`; ops and kernels that it defines go away."""
+    modules = list[str]()
+
+    def run(text: str) -> ModuleType:
+        name = f"own_op_{len(modules)}"
+        file = tmp_path / f"{name}.py"
+        file.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        modules.append(name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield run
+    for table in (OPS, ANCHORS):
+        for name in [name for name, one in table.items() if type(one).__module__ in modules]:
+            del table[name]  # type: ignore[arg-type]
+    for name in modules:
+        del sys.modules[name]
+
+
+def call_of(name: str, target: Target, *types: TensorType) -> Call:
+    """A call of an op, as the target chooses to run it."""
     builder = Builder("test")
-    builder.emit("turned", builder.input("x", TensorType("f32", (4, 3))))
+    builder.emit(name, *(builder.input(f"v{i}", type) for i, type in enumerate(types)))
     node = builder.nodes[0]
-    yield Call(node, CTarget(AVX2).choose(node))
-    del OPS["turned"], sys.modules["turned_op"]
+    return Call(node, target.choose(node))
+
+
+@pytest.fixture
+def call(define: Define) -> Call:
+    """A call of the op, which is defined in a file in `tmp_path`."""
+    define(OP)
+    return call_of("turned", C, TensorType("f32", (4, 3)))
 
 
 def test_a_template_is_looked_for_beside_its_op(call: Call, tmp_path: Path) -> None:
     template = tmp_path / "turned.c.j2"
     with pytest.raises(VerifyError, match=re.escape(f"has no kernel in C: write {template}")):
-        kernel_text(call, CTarget(AVX2), "turned")
+        kernel_text(call, C, "turned")
     template.write_text(TEMPLATE)
-    assert "for (long i = 0; i < 3; i++)" in kernel_text(call, CTarget(AVX2), "turned")
+    assert "for (long i = 0; i < 3; i++)" in kernel_text(call, C, "turned")
 
 
 @pytest.mark.parametrize(("right", "wrong", "said"), WRONG, ids=[said for *_, said in WRONG])
@@ -88,7 +123,7 @@ def test_what_is_wrong_with_a_template(
     assert right in TEMPLATE
     (tmp_path / "turned.c.j2").write_text(TEMPLATE.replace(right, wrong, 1))
     with pytest.raises(VerifyError, match=re.escape(f"the template turned.c.j2, {said}")):
-        kernel_text(call, CTarget(AVX2), "turned")
+        kernel_text(call, C, "turned")
 
 
 def test_what_is_wrong_with_a_template_of_ones_own_that_another_includes(
@@ -99,4 +134,124 @@ def test_what_is_wrong_with_a_template_of_ones_own_that_another_includes(
     with pytest.raises(
         VerifyError, match=r"the template part.c.j2, line 3: Expected an expression"
     ):
-        kernel_text(call, CTarget(AVX2), "turned")
+        kernel_text(call, C, "turned")
+
+
+# Names of noeira's own templates: of what kernels share, of units, of preludes.
+TAKEN = ("rows", "sums", "macros", "pool", "team", "held", "random", "vector", "unit", "entry")
+
+
+@pytest.mark.parametrize("name", [*TAKEN, "gemm_tile", "log_sum_exp"])
+@pytest.mark.parametrize(("target", "ending"), [(C, "c.j2"), (CUDA, "cu.j2")], ids=["c", "cuda"])
+def test_an_op_of_ones_own_may_have_any_name(
+    define: Define, tmp_path: Path, name: str, target: Target, ending: str
+) -> None:
+    define(OP.replace("turned", name))
+    call = call_of(name, target, TensorType("f32", (4, 3)))
+    with pytest.raises(VerifyError, match=re.escape(f"write {tmp_path / name}.{ending}")):
+        kernel_text(call, target, "k")
+    (tmp_path / f"{name}.{ending}").write_text("// my own {{ k.view.columns }}")
+    assert kernel_text(call, target, "k") == "// my own 3\n"
+    # Those of noeira find their own helpers all the same.
+    for other in ("cross_entropy", "softmax"):
+        types = [TensorType("f32", (40, 300)), TensorType("i32", (40,))]
+        text = kernel_text(call_of(other, target, *types[: len(op(other).operands)]), target, "k")
+        assert "my own" not in text and "exp_f32" in text
+
+
+KERNEL = (
+    OP
+    + """
+    takes = frozenset({"tail"})
+
+from dataclasses import dataclass
+from noeira.codegen.anchor import rows_operand
+from noeira.codegen.c.anchor import CAnchor
+from noeira.codegen.cut import option, written
+from noeira.ir.plan import Stage
+
+@dataclass(frozen=True)
+class TurnedCut:
+    band: int = option(most=64)
+
+class TurnedC(CAnchor):
+    stem, Cut = "turned", TurnedCut
+
+    def rule(self, body, machine):
+        return TurnedCut(2)
+
+    def stages(self, body, cut, machine):
+        return Stage("bands", written(cut)), Stage("total")
+
+    def workspace(self, body, cut):
+        return rows_operand(body).type.nbytes * cut.band
+"""
+)
+
+
+def test_a_kernel_is_described_beside_its_op(define: Define, tmp_path: Path) -> None:
+    define(KERNEL)
+    call = call_of("turned", C, TensorType("f32", (4, 3)))
+    assert " ".join(map(str, call.choice.stages)) == "bands{band = 2} total{}"
+    assert call.choice.workspace == 96
+    template = "{% for f in k.functions %}// {{ f.name }} {{ k.cut.band }}\n{% endfor %}// r0"
+    (tmp_path / "turned.c.j2").write_text(template)
+    assert kernel_text(call, C, "k") == "// k_bands 2\n// k_total 2\n// r0\n"
+    edits = {
+        "bands has no option bend; it has band: did you mean band?": ("bands", {"bend": 3}),
+        "bands{band = 65}: band must be a whole number from 1 to 64": ("bands", {"band": 65}),
+        "there is no stage band here: did you mean bands?": ("band", {"band": 2}),
+        "bands{band = 3} total{}: needs a workspace of 144 bytes, not 96": ("bands", {"band": 3}),
+    }
+    for message, (name, options) in edits.items():
+        stages = Stage(name, tuple(options.items())), Stage("total")
+        with pytest.raises(VerifyError, match=re.escape(message)):
+            kernel_text(Call(call.node, replace(call.choice, stages=stages)), C, "k")
+
+
+def test_two_descriptions_of_a_kernel(define: Define) -> None:
+    define(KERNEL)
+    with pytest.raises(
+        VerifyError, match="the kernel softmax is described in cuda already, by Softmax"
+    ):
+        define(
+            "from noeira.codegen.cuda.anchor import CudaAnchor\n"
+            "import noeira.codegen.kernels.softmax.cuda\n"
+            "class Mine(CudaAnchor):\n    stem = 'softmax'\n"
+        )
+
+
+def fused_call() -> Call:
+    """A fused node of the op and a relu."""
+    builder = Builder("test")
+    x = builder.input("x", TensorType("f32", (4, 3)))
+    y = builder.emit("relu", builder.emit("turned", x))
+    node = close(tuple(builder.nodes), {y.name}, builder.origin)  # type: ignore[union-attr]
+    return Call(node, C.choose(node))
+
+
+def test_a_tail_that_a_kernel_does_not_take_is_refused(define: Define, tmp_path: Path) -> None:
+    define(OP.replace('"row"', '"contraction"'))
+    (tmp_path / "turned.c.j2").write_text(TEMPLATE)
+    with pytest.raises(VerifyError, match="cannot be one kernel: turned is a kernel of its own"):
+        fused_call()
+
+
+def test_a_tail_that_a_template_leaves_out_is_refused(define: Define, tmp_path: Path) -> None:
+    define(OP + '\n    takes = frozenset({"tail"})\n')
+    (tmp_path / "turned.c.j2").write_text(TEMPLATE)
+    with pytest.raises(VerifyError, match="turned leaves out the element-wise ops after it"):
+        kernel_text(fused_call(), C, "k")
+
+
+@pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_a_dtype_that_a_template_is_not_written_for(target: Target, dtype: str) -> None:
+    for name in ("relu", "softmax", "sum", "column_sum"):
+        call = call_of(name, target, TensorType(dtype, (4, 3)))
+        with pytest.raises(DtypeError, match=rf"{name} has no kernel for {dtype} in C.*f32, f64"):
+            kernel_text(call, target, "k")
+    product = call_of("matmul", C, TensorType("f32", (4, 3)), TensorType("f32", (3, 4)))
+    assert kernel_text(product, C, "k")
+    moved = call_of("concat", target, TensorType(dtype, (4, 3)), TensorType(dtype, (4, 5)))
+    assert "unsigned short" in kernel_text(moved, target, "k")

@@ -9,8 +9,9 @@ import pytest
 from cuda_sweep import CudaKernels
 from sweep import Case, Kernels, sample_case
 
-from noeira.codegen.c import CTarget
-from noeira.codegen.cuda_shuffle import padded
+from noeira.codegen.c import anchor
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.kernels.shuffle.cuda import padded
 from noeira.errors import VerifyError
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Builder
@@ -55,7 +56,7 @@ def test_c_kernel_gives_the_order_of_the_reference() -> None:
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
-    limits = {"SPLIT_ELEMENTS": 2}
+    limits = {anchor: {"SPLIT_ELEMENTS": 2}}
     cases = CASES | {MANY: shuffling(MANY)}
     library = Kernels.of(CTarget(compiler.isa), tuple(cases.values()), limits).built(compiler)
     for size, case in cases.items():

@@ -108,6 +108,7 @@ def run_page(page: Path, folder: Path) -> None:
                 )
                 environment["PYTHONPATH"] = str(package)
             name, continued = block.file
+            (package / name).parent.mkdir(exist_ok=True)
             with open(package / name, "a" if continued else "w", encoding="utf-8") as file:
                 file.write(block.text.partition("\n")[2] if continued else block.text)
         rest = json.dumps([asdict(block) for block in blocks if not block.own])

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import noeira
+from noeira.codegen.c.isa import ISAS
 from noeira.codegen.language import C
 from noeira.codegen.source import Source
-from noeira.codegen.target import ISAS
 from noeira.commands import doctor
 from noeira.errors import CompilerError
 from noeira.machine.limits import measure_limits

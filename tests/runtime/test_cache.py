@@ -401,7 +401,7 @@ def test_a_library_is_built_once_and_kept_with_its_source(compiler: Compiler, ca
 def test_every_part_of_a_unit_is_in_its_key(compiler: Compiler):
     from dataclasses import replace
 
-    from noeira.codegen.target import ISAS
+    from noeira.codegen.c.isa import ISAS
 
     source = unit(1)
     isa = next(isa for isa in ISAS.values() if isa != compiler.isa)

@@ -13,7 +13,7 @@ from child_programs import Programs, refused
 from emulated_cubins import emulate_cubins
 
 import noeira
-from noeira.codegen.arch import DEFAULT_ARCH
+from noeira.codegen.cuda.arch import DEFAULT_ARCH
 from noeira.datasets import MNIST
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential

@@ -11,13 +11,14 @@ import numpy as np
 from cuda_sweep import TARGET, launch_stages
 from sweep import TOLERANCE, guarded
 
-from noeira.codegen.cuda_gemm import cuda_gemm_cut, gemm_launches
-from noeira.codegen.cuda_gemm_tile import CudaGemmChoice
+from noeira.codegen.cuda.prelude import device_prelude
+from noeira.codegen.cuda.rows import CudaFunction
+from noeira.codegen.definitions import identifiers
 from noeira.codegen.environment import template
-from noeira.codegen.gemm import Gemm
+from noeira.codegen.kernels.gemm.cuda import cuda_gemm_cut, gemm_launches
+from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
+from noeira.codegen.kernels.gemm.product import Gemm
 from noeira.codegen.layout import laid_out
-from noeira.codegen.prelude import device_prelude, identifiers
-from noeira.codegen.target import CTYPES
 from noeira.codegen.view import Elementwise, Kernel, Operand, Store
 from noeira.ir.plan import Stage
 from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
@@ -32,7 +33,7 @@ ORDERS = (("forward", 0), ("reverse", 0), ("random", 1))
 class Product:
     """A product cut in some way, and the kernel that makes it."""
 
-    cut: CudaGemmChoice
+    cut: CudaGemmCut
     symbol: str = "gemm"
 
     @property
@@ -42,6 +43,12 @@ class Product:
     @property
     def stages(self) -> tuple[Stage, ...]:
         return gemm_launches(self.cut)
+
+    @property
+    def names(self) -> list[str]:
+        """The functions of the stages."""
+        alone = len(self.stages) == 1
+        return [self.symbol if alone else f"{self.symbol}_{one.name}" for one in self.stages]
 
     def arrays(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Operands, as they are stored."""
@@ -54,11 +61,14 @@ class Product:
     def text(self) -> str:
         """The kernel, and beside it one that takes an element a thread: the chain of fma."""
         g, dtype, ctype = self.gemm, self.cut.dtype, self.cut.ctype
-        cut = cuda_gemm_cut(g, self.stages, self.symbol, dtype, TARGET.arch)
+        cut = cuda_gemm_cut(g, self.stages, dtype, TARGET.arch)
+        pairs = zip(self.names, self.stages, strict=True)
+        functions = tuple(CudaFunction(name, dict(stage.options)) for name, stage in pairs)
         shapes = (("a0", g.m * g.k), ("a1", g.k * g.n), ("y0", g.m * g.n))
-        a0, a1, y0 = (Operand(name, CTYPES[dtype], dtype, (size,), size) for name, size in shapes)
+        a0, a1, y0 = (Operand(name, ctype, dtype, (size,), size) for name, size in shapes)
         tail = Elementwise(dtype, stores=(Store("y0", g.result),))
-        view = Kernel(self.symbol, (a0, a1), (y0,), None, Elementwise(dtype), tail, g, cut)
+        none = Elementwise(dtype)
+        view = Kernel(self.symbol, (a0, a1), (y0,), None, none, tail, functions, cut, g)
         splits = self.cut.pieces
         starts = [splits.start(str(i)) for i in range(splits.count)]
         a = f"a[row * {g.a_row} + k * {g.a_step}]"
@@ -77,10 +87,10 @@ extern "C" __global__ void {self.symbol}_chain(const {ctype} *a, const {ctype} *
     c[row * {g.n} + column] = total;
 }}
 """
-        return laid_out(template("gemm.cu.j2").render(k=view)) + chain
+        return laid_out(template("kernels/gemm/gemm.cu.j2").render(k=view)) + chain
 
 
-def numbered(cuts: Sequence[CudaGemmChoice]) -> tuple[Product, ...]:
+def numbered(cuts: Sequence[CudaGemmCut]) -> tuple[Product, ...]:
     """Products with names of their own."""
     return tuple(Product(cut, f"gemm_{number}") for number, cut in enumerate(cuts))
 
@@ -106,8 +116,7 @@ def run(
     if cut.workspace:
         regions.append(Region(space, cut.workspace, "workspace", False, True, c.itemsize))
     pointers = [space, a.ctypes.data, b.ctypes.data, c.ctypes.data]
-    names = [one.symbol] if len(one.stages) == 1 else [f"{one.symbol}_{s.name}" for s in one.stages]
-    launch_stages(unit, names, one.stages, pointers, order, seed, regions if check else ())
+    launch_stages(unit, one.names, one.stages, pointers, order, seed, regions if check else ())
     if check:
         assert not regions[2].never_written(), one.gemm.formula
     return c

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from sweep import Case, Guarded, guarded
 
-from noeira.codegen.arch import arch
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.kernels import function_names, kernel_text
-from noeira.codegen.prelude import device_prelude, identifiers
+from noeira.codegen.cuda.arch import arch
+from noeira.codegen.cuda.prelude import device_prelude
+from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.definitions import identifiers
+from noeira.codegen.kernel import kernel_text
+from noeira.codegen.view import function_names
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.cache_entry import digest_of

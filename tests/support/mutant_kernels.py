@@ -5,30 +5,28 @@ count, and what they are run on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import ModuleType
-from unittest.mock import patch
 
 import numpy as np
 import test_cuda_rows
 from cuda_sweep import TARGET
 from mutants import Mutant, mutants_of
-from sweep import Case, sample_case
+from sweep import Case, Limits, limited, sample_case
 from test_cuda_ops import SMALL_LIMITS, SMALL_TARGET, normal, optimizer_sample, taking
 from test_ops import chain, joined, linear_then, slope_and_sum
 
-from noeira.codegen import cuda
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.cuda_gemm import gemm_launches
-from noeira.codegen.cuda_gemm_tile import CudaGemmChoice
-from noeira.codegen.gemm import Cut
-from noeira.codegen.gemm_stages import gemm_of
-from noeira.codegen.kernels import kernel_text
-from noeira.codegen.lower import body_of
-from noeira.codegen.prelude import device_prelude
+from noeira.codegen.cuda import anchor, row_total, total
+from noeira.codegen.cuda import row as by_row
+from noeira.codegen.cuda.prelude import device_prelude
+from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.kernel import kernel_text
+from noeira.codegen.kernels.column import cuda as column
+from noeira.codegen.kernels.gemm.cuda import gemm_launches
+from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
+from noeira.codegen.kernels.gemm.product import Partition, gemm_of
+from noeira.ir.body import body_of
 from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice
 from noeira.ir.samples import Sample
@@ -39,9 +37,12 @@ FEW, MANY = (
     tuple(Range(n, n + 7) for n in range(40, 250, 20)),
 )
 # Limits under which small shapes are taken in several stages and turns, by three blocks or more.
-FLAT = SMALL_LIMITS | {cuda: {"BLOCK": 32, "BLOCKS_EACH": 3}}
-SUMS = {cuda: {"BLOCK": 32, "SUM_ALONE": 400, "SUM_CHUNK": 256}}
-COLUMNS = {cuda: {**SMALL_LIMITS[cuda], "COLUMN_BLOCKS_EACH": 16}}
+FLAT: Limits = {**SMALL_LIMITS, anchor: {"BLOCK": 32, "BLOCKS_EACH": 3}}
+SUMS: Limits = {anchor: {"BLOCK": 32}, total: {"SUM_ALONE": 400, "SUM_CHUNK": 256}}
+COLUMNS: Limits = {
+    **SMALL_LIMITS,
+    column: {**SMALL_LIMITS[column], "COLUMN_BLOCKS_EACH": 16},
+}
 # Logits that tests of special values take too.
 WITH_SPECIAL = ("softmax", "cross_entropy", "soft_cross_entropy", "top_k")
 
@@ -153,10 +154,10 @@ def boundaries(case: Case) -> Iterator[list[np.ndarray]]:
 def subjects() -> tuple[Subject, ...]:
     """All kernels."""
     return (
-        *limited(flat_cases(), SMALL_TARGET, FLAT),
-        *limited(sum_cases(), TARGET, SUMS),
-        *limited(column_cases(), SMALL_TARGET, COLUMNS),
-        *limited(control_cases(), TARGET, {}),
+        *chosen(flat_cases(), SMALL_TARGET, FLAT),
+        *chosen(sum_cases(), TARGET, SUMS),
+        *chosen(column_cases(), SMALL_TARGET, COLUMNS),
+        *chosen(control_cases(), TARGET, {}),
         *row_subjects(),
         *gemm_subjects(),
     )
@@ -205,31 +206,29 @@ def control_cases() -> Iterator[Case]:
         yield sample_case(op(name), next(iter(op(name).samples())))
 
 
-def limited(
-    cases: Iterator[Case] | list[Case],
+def chosen(
+    cases: Iterable[Case],
     target: CudaTarget,
-    limits: dict[ModuleType, dict[str, int]],
+    limits: Limits,
     own: Callable[[Case], tuple[str, ...]] = lambda case: (),
 ) -> Iterator[Subject]:
     """The kernels that a target chooses under these limits."""
-    with ExitStack() as stack:
-        for module, values in limits.items():
-            for name, value in values.items():
-                stack.enter_context(patch.object(module, name, value))
+    with limited(limits):
         found = [Subject(case, target.choose(case.node), target, own(case)) for case in cases]
     yield from found
 
 
 # How rows are taken: as chosen, by three blocks in turns, by blocks of more than a warp.
-LIMITS = {
+LIMITS: dict[str, Limits] = {
     "chosen": {},
-    "in turns": {"BLOCKS_EACH": 34, "LONE_THREADS": 0, "ROW_BLOCK": 64, "BLOCK": 32},
+    "in turns": {
+        anchor: {"BLOCKS_EACH": 34, "BLOCK": 32},
+        row_total: {"LONE_THREADS": 0},
+        by_row: {"ROW_BLOCK": 64},
+    },
     "blocks": {
-        "BLOCKS_EACH": 3,
-        "WARP_BYTES": 16,
-        "HELD_BYTES": 2,
-        "ROW_BLOCK": 64,
-        "MOST_THREADS": 64,
+        anchor: {"BLOCKS_EACH": 3},
+        by_row: {"WARP_BYTES": 16, "HELD_BYTES": 2, "ROW_BLOCK": 64, "MOST_THREADS": 64},
     },
 }
 ROWS: dict[str, tuple[tuple[str, int, int, bool], ...]] = {
@@ -263,7 +262,7 @@ def row_subjects() -> Iterator[Subject]:
     for kind, rows in ROWS.items():
         target = TARGET if kind == "chosen" else SMALL_TARGET
         cases = [test_cuda_rows.case_of(*row) for row in rows]
-        yield from limited(cases, target, {cuda: LIMITS[kind]}, own)
+        yield from chosen(cases, target, LIMITS[kind], own)
 
 
 # m, n, k; transposes of A and B; tile: rows, columns, depth, rows and columns of a thread; splits.
@@ -290,7 +289,7 @@ def gemm_subjects() -> Iterator[Subject]:
 def tiled(case: Case, tile: tuple[int, ...], splits: int) -> Subject:
     """A product in these tiles."""
     gemm = gemm_of(body_of(case.node))
-    cut = CudaGemmChoice(gemm, "f32", *tile, pieces=Cut(-(-gemm.k // tile[2]), splits))
+    cut = CudaGemmCut(gemm, "f32", *tile, pieces=Partition(-(-gemm.k // tile[2]), splits))
     stages = gemm_launches(cut)
     options = ", ".join(f"{key} = {value}" for key, value in stages[0].options[2:-1])
     case = replace(case, label=f"{case.label} {{{options}}}")

@@ -5,20 +5,24 @@ from __future__ import annotations
 import ctypes
 import mmap
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import ModuleType
 from unittest.mock import patch
 
 import numpy as np
 
-from noeira.codegen import c as c_target
-from noeira.codegen.c import CTarget
-from noeira.codegen.kernels import function_names, kernel_text
+from noeira.codegen.c import anchor, row_total, total
+from noeira.codegen.c.prelude import prelude
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.definitions import identifiers
+from noeira.codegen.kernel import kernel_text
+from noeira.codegen.kernels.column import c as column
 from noeira.codegen.language import C
-from noeira.codegen.prelude import identifiers, prelude
 from noeira.codegen.source import Source
+from noeira.codegen.view import function_names
 from noeira.ir.arrays import dtype_name, numpy_dtype
 from noeira.ir.attributes import generic
 from noeira.ir.graph import Builder, Node, Value
@@ -35,19 +39,31 @@ from noeira.runtime.c.builder import CBuilder
 from noeira.runtime.c.compiler import Compiler
 
 # Small enough that every sample is shared by threads and taken in all its stages.
-SMALL_LIMITS = {
-    "SPLIT_ELEMENTS": 2,
-    "STREAM_BYTES": 400,
-    "LONG_ROW_BYTES": 256,
-    "SUM_CHUNK": 64,
-    "COLUMN_ROWS": 8,
-    "COLUMN_CHUNK_ROWS": 6,
-    "COLUMN_VECTORS": 1,
-    "COLUMN_CHUNK_VECTORS": 2,
+Limits = Mapping[ModuleType, Mapping[str, int]]
+SMALL_LIMITS: Limits = {
+    anchor: {"SPLIT_ELEMENTS": 2, "STREAM_BYTES": 400},
+    row_total: {"LONG_ROW_BYTES": 256},
+    total: {"SUM_CHUNK": 64},
+    column: {
+        "COLUMN_ROWS": 8,
+        "COLUMN_CHUNK_ROWS": 6,
+        "COLUMN_VECTORS": 1,
+        "COLUMN_CHUNK_VECTORS": 2,
+    },
 }
 # How far results may be from the references, relative to what rounding errors are compared with.
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
 CANARY = 64
+
+
+@contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """Rules have these limits instead of their own."""
+    with ExitStack() as stack:
+        for module, values in limits.items():
+            for name, value in values.items():
+                stack.enter_context(patch.object(module, name, value))
+        yield
 
 
 def every_op() -> tuple[Op, ...]:
@@ -275,11 +291,9 @@ class Kernels:
     choices: tuple[Choice, ...]
 
     @classmethod
-    def of(cls, target: CTarget, cases: Sequence[Case], limits: dict[str, int]) -> Kernels:
+    def of(cls, target: CTarget, cases: Sequence[Case], limits: Limits) -> Kernels:
         """The kernels as the target chooses them, with these limits for threads and chunks."""
-        with ExitStack() as stack:
-            for name, limit in limits.items():
-                stack.enter_context(patch.object(c_target, name, limit))
+        with limited(limits):
             return cls(target, tuple(cases), tuple(target.choose(case.node) for case in cases))
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import noeira
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.target import CTarget
 from noeira.compiler import run_passes
 from noeira.ir.choices import Choices, Row
 from noeira.ir.graph import ComputeGraph, Node

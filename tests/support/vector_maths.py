@@ -22,8 +22,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from noeira.codegen.prelude import identifiers, prelude
-from noeira.codegen.target import AVX2, AVX512, ISA, NEON, PLAIN, isa_from_macros
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, NEON, PLAIN, isa_from_macros
+from noeira.codegen.c.prelude import prelude
+from noeira.codegen.definitions import identifiers
 
 DTYPES = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}
 CTYPES = {"f32": "float", "f64": "double"}

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from noeira.codegen.c.isa import ISA
 from noeira.codegen.source import Source
-from noeira.codegen.target import ISA
 from noeira.errors import CompilerError, NoeiraError
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.process import first_lines, run

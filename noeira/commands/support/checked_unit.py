@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.cuda import CudaTarget
-from noeira.codegen.launches import stage_launches
+from noeira.codegen.cuda.launches import stage_launches
+from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import read_plan, unit_source
 from noeira.commands.support.options import check_entry

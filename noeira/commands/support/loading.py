@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noeira.codegen.c import CTarget
+from noeira.codegen.c.isa import ISAS
+from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import ChoicesLike, chosen_table
-from noeira.codegen.target import ISAS, Target
+from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import read_dump
 from noeira.commands.support.network import DUMPED

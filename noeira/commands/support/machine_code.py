@@ -57,7 +57,7 @@ def machine_code(stages: Stages, names: Sequence[str]) -> str:
 
 def built(stages: Stages) -> Library:
     """The unit, compiled."""
-    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.cuda.target import CudaTarget
 
     assert isinstance(stages.target, CudaTarget)
     return cuda_toolchain(stages.target.arch).build(stages.source)

@@ -10,8 +10,8 @@ import argparse
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from noeira.codegen.arch import ARCHS, DEFAULT_ARCH
-from noeira.codegen.target import ISAS
+from noeira.codegen.c.isa import ISAS
+from noeira.codegen.cuda.arch import ARCHS, DEFAULT_ARCH
 from noeira.commands.support.network import load_network
 from noeira.commands.support.usage import (
     WHOLE,

@@ -37,6 +37,7 @@ class Matmul(Op):
     """
 
     name, kind, template = "matmul", "contraction", "gemm"
+    takes = frozenset({"tail"})
     operands, Attrs = ("a", "b"), MatmulAttrs
 
     def infer(self, attrs: MatmulAttrs, a: TensorType, b: TensorType) -> tuple[TensorType, ...]:
@@ -114,6 +115,7 @@ class Linear(Op):
     """y = x·W + b: x [..., IN], weight [IN, OUT], bias [OUT] (optional) -> [..., OUT]"""
 
     name, kind, template = "linear", "contraction", "gemm"
+    takes = frozenset({"tail"})
     operands = ("x", "weight", "bias")
 
     def infer(

@@ -96,13 +96,14 @@ class SGD(Optimizer):
         lr: TensorType,
         step: TensorType,
         ok: TensorType,
-        *m: TensorType,
+        m: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
-        check_flat("sgd", step, lr, ok, p, g, *m)
+        moments = () if m is None else (m,)
+        check_flat("sgd", step, lr, ok, p, g, *moments)
         check_decay("sgd", attrs.decay, p)
-        if len(m) != bool(attrs.momentum):
+        if len(moments) != bool(attrs.momentum):
             raise ShapeError("sgd: the operand m goes with a momentum, and only with one")
-        return (p, *m)
+        return (p, *moments)
 
     def reference(
         self,

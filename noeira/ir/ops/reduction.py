@@ -75,6 +75,7 @@ class ColumnSum(ScaledSum):
     """
 
     name, kind, template = "column_sum", "column", "column"
+    takes = frozenset({"head"})
 
     def infer(self, attrs: ScaleAttrs, x: TensorType) -> tuple[TensorType, ...]:
         check_rows(self.name, x)

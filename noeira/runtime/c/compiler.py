@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noeira import config
-from noeira.codegen.target import ISA, isa_from_macros
+from noeira.codegen.c.isa import ISA, isa_from_macros
 from noeira.errors import CompilerError
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.compiler_search import (

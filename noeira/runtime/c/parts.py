@@ -57,7 +57,7 @@ def build_in_parts(
     """
     if source.sections is None or sys.platform != "linux":
         return None
-    from noeira.codegen.parts import parts
+    from noeira.codegen.c.parts import parts
 
     known = objects_of(earlier)
     built = {name: digest for one in known for name, digest in one.kernels.items()}

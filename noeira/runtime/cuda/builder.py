@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.arch import Arch
+from noeira.codegen.cuda.arch import Arch
 from noeira.codegen.source import Source
 from noeira.runtime.build.cache_entry import CacheEntry
 from noeira.runtime.cuda.compiler import CudaCompiler
 from noeira.runtime.cuda.resources import Resources, check_kernel, read_resources, resources_text
 
 if TYPE_CHECKING:
-    from noeira.codegen.launches import StageLaunch
+    from noeira.codegen.cuda.launches import StageLaunch
     from noeira.runtime.build.library import Library
 
 SOURCE, BINARY, PTX, RESOURCES = "unit.cu", "unit.cubin", "unit.ptx", "resources.json"
@@ -79,7 +79,7 @@ class CudaBuilder:
 
 def launches(source: Source) -> Iterator[StageLaunch]:
     """Every launch of a source's plans; nothing where these are not at hand."""
-    from noeira.codegen.launches import stage_launches
+    from noeira.codegen.cuda.launches import stage_launches
 
     for plan, symbols in zip(source.parsed, source.symbols, strict=False):
         for call, symbol in zip(plan.calls, symbols, strict=True):

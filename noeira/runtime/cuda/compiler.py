@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from noeira.codegen.arch import Arch, capability_of
+from noeira.codegen.cuda.arch import Arch, capability_of
 from noeira.errors import CompilerError
 from noeira.log import log
 from noeira.runtime.build.cache import Cache, open_cache

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noeira.codegen.arch import OLDEST, arch_name, capability_of
+from noeira.codegen.cuda.arch import OLDEST, arch_name, capability_of
 from noeira.errors import DeviceError
 from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 from noeira.runtime.fork import Lock

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from noeira.codegen.arch import WARP, Arch, Occupancy
+from noeira.codegen.cuda.arch import WARP, Arch, Occupancy
 from noeira.errors import CompilerError
 
 PROPERTIES = re.compile(

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.arch import DEFAULT_ARCH, Arch, arch, arch_of, capability_of
+from noeira.codegen.cuda.arch import DEFAULT_ARCH, Arch, arch, arch_of, capability_of
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.runtime.cuda.builder import PTX, CudaBuilder
@@ -16,7 +16,7 @@ from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.toolchain import Toolchain
 
 if TYPE_CHECKING:
-    from noeira.codegen.cuda import CudaTarget
+    from noeira.codegen.cuda.target import CudaTarget
     from noeira.runtime.build.builder import LibraryBuilder
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.build.library import Library
@@ -44,7 +44,7 @@ class CudaToolchain(Toolchain):
 
     @cached_property
     def target(self) -> CudaTarget:
-        from noeira.codegen.cuda import CudaTarget
+        from noeira.codegen.cuda.target import CudaTarget
 
         return CudaTarget(self.arch)
 

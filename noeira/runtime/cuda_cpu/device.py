@@ -18,7 +18,7 @@ from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.codegen.arch import Arch
+    from noeira.codegen.cuda.arch import Arch
     from noeira.runtime.cuda_cpu.checked_launches import Report
 
 # Like memory of a GPU, whose allocations begin at multiples of this.

@@ -60,7 +60,7 @@ def launches_of(
     """The launches of a step in order. symbols: the kernel of each call. pointers: where inputs,
     states and outputs begin, by root.
     """
-    from noeira.codegen.launches import stage_launches
+    from noeira.codegen.cuda.launches import stage_launches
 
     for call, symbol in zip(plan.calls, symbols, strict=True):
         given = arguments(plan, call, arena, pointers)

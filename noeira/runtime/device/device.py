@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from noeira.codegen.arch import Arch, capability_of
+from noeira.codegen.cuda.arch import Arch, capability_of
 from noeira.errors import DeviceMemoryError
 from noeira.ir.types import ALIGNMENT
 

@@ -1,0 +1,145 @@
+"""How a language runs a kernel: one class for the stem of its template, found by that.
+
+A kernel is described in `noeira/codegen/kernels/STEM/LANGUAGE.py`, or, for an op in a user's own
+file, beside the op. What is not described runs in one stage. Plans hold stages with options, in
+which a person may edit numbers; the class turns shapes and a machine into a `Cut`, the typed form
+of these options, a cut into stages and a workspace, and stages back into a cut.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from noeira.codegen.cut import check_stages, read_cut
+from noeira.codegen.environment import KERNELS
+from noeira.codegen.lower import head_code, tail_code
+from noeira.codegen.view import Elementwise, Function
+from noeira.errors import VerifyError
+from noeira.ir.body import Body
+from noeira.ir.choices import Problem
+from noeira.ir.graph import Value
+from noeira.ir.op import place
+from noeira.ir.plan import Choice, Stage
+
+
+class Anchor:
+    """How kernels of a stem are cut in a language; it has no state.
+
+    stem: of the template; language: `c` or `cuda`; Cut: a frozen dataclass of `option` fields;
+    dtypes: of the floats that its template is written for. Classes for both languages derive from
+    `CAnchor` and `CudaAnchor`, and say what is not as there.
+
+    In all methods `machine` is what code is written for, an `ISA` or an `Arch`.
+    """
+
+    stem: ClassVar[str]
+    language: ClassVar[str]
+    Cut: ClassVar[type]
+    dtypes: ClassVar[frozenset[str]] = frozenset({"f32", "f64"})
+
+    def __init_subclass__(cls) -> None:
+        if "stem" in cls.__dict__:
+            key = cls.stem, cls.language
+            own = cls.__module__.startswith(f"{KERNELS_PACKAGE}.")
+            known = ANCHORS.get(key) if own else described(*key)
+            if known is not None and place(type(known)) != place(cls):
+                file, name = place(type(known))
+                raise VerifyError(
+                    f"the kernel {cls.stem} is described in {cls.language} already, by {name} of "
+                    f"{file}: give the op of {cls.__name__} another name or template"
+                )
+            ANCHORS[key] = cls()
+
+    def rule(self, body: Body, machine: Any) -> Any:
+        """The cut by shape alone, never timed."""
+        raise NotImplementedError
+
+    def stages(self, body: Body, cut: Any, machine: Any) -> tuple[Stage, ...]:
+        """The stages of a cut."""
+        raise NotImplementedError
+
+    def workspace(self, body: Body, cut: Any) -> int:
+        """Bytes that the stages of a cut share: they depend on nothing but the cut, so that those
+        of an edited plan can be checked.
+        """
+        return 0
+
+    def check(self, body: Body, cut: Any, machine: Any) -> None:
+        """Raises VerifyError if a cut, perhaps of an edited plan, does not fit the shapes."""
+
+    def view(self, body: Body, machine: Any) -> Any:
+        """What the template sees as `k.view`."""
+        raise NotImplementedError
+
+    def function(self, name: str, stage: Stage) -> Function:
+        """What the template sees of a stage."""
+        return Function(name, dict(stage.options))
+
+    def head(self, body: Body) -> Elementwise:
+        """The element-wise code before the anchor."""
+        return head_code(body)
+
+    def tail(self, body: Body) -> Elementwise:
+        """The element-wise code after it, which has its result as `r0`."""
+        return tail_code(body)
+
+    def read(self, body: Body, stages: tuple[Stage, ...], machine: Any) -> Any:
+        """The cut that stages describe. Raises VerifyError if they are no stages of this kernel."""
+        cut = read_cut(self.Cut, stages)
+        self.check(body, cut, machine)
+        check_stages(self.Cut, stages, self.stages(body, cut, machine))
+        return cut
+
+    def choice(self, body: Body, cut: Any, machine: Any) -> Choice:
+        """What stands in a plan for a cut."""
+        return Choice(self.stages(body, cut, machine), self.workspace(body, cut))
+
+    def problem(self, body: Body, target: str) -> Problem | None:
+        """What a body is in a table of choices; None if there is nothing to choose."""
+        return None
+
+    def body(self, problem: Problem) -> Body:
+        """A body that is a problem. Raises VerifyError if there is none."""
+        raise VerifyError(f"{problem}: there are no choices for {problem.kind}")
+
+    def candidates(self, body: Body, machine: Any) -> Iterable[Any]:
+        """Cuts that a search may try, likely ones first."""
+        return ()
+
+
+KERNELS_PACKAGE = "noeira.codegen.kernels"
+# By stem and language.
+ANCHORS: dict[tuple[str, str], Anchor] = {}
+
+
+def described(stem: str, language: str) -> Anchor | None:
+    """The description of a kernel, if it has one."""
+    found = ANCHORS.get((stem, language))
+    if found is None and (KERNELS / stem / f"{language}.py").is_file():
+        importlib.import_module(f"{KERNELS_PACKAGE}.{stem}.{language}")
+        found = ANCHORS[stem, language]
+    return found
+
+
+def operand_of(body: Body, name: str) -> Value | None:
+    """An operand of the anchor by its name; None if it is not given."""
+    assert body.anchor is not None
+    names = body.anchor.op.operands
+    at = names.index(name)
+    return body.anchor.inputs[at] if at < len(body.anchor.inputs) else None
+
+
+def rows_operand(body: Body) -> Value:
+    """The operand whose rows the anchor's kernel runs over."""
+    assert body.anchor is not None
+    name = body.anchor.op.rows_of
+    found = operand_of(body, name) if name else body.anchor.inputs[0]
+    assert found is not None
+    return found
+
+
+def work_of(body: Body) -> int:
+    """Elements of the largest operand or result: the work where no rule says more."""
+    return max(v.type.size for v in (*body.inputs, *body.outputs))

@@ -1,0 +1,49 @@
+"""The prelude of a C unit: the types and functions that its kernels call, and no others."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.definitions import Definition, chosen, pieces, random_definitions
+from noeira.codegen.elements import COMPUTED
+from noeira.codegen.environment import template
+
+FOLDER = "c/prelude"
+OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2", "maths_normal.c.j2")
+LIBM_MATHS = ("maths_libm.c.j2",)
+PACK = "pack.c.j2"
+
+
+def prelude(isa: ISA, used: frozenset[str]) -> str:
+    """The definitions of the names in `used`, and what those need in turn, as C text for `isa`.
+
+    `used` may hold any identifiers, for instance all of a unit's (`identifiers(text)`): those that
+    the prelude does not define are ignored. A dtype, `f32` or `f64`, stands for all its basics.
+    """
+    return "\n".join([head(isa), *chosen(definitions(isa), used)])
+
+
+def head(isa: ISA) -> str:
+    """What every unit begins with."""
+    return template(f"{FOLDER}/vector_head.c.j2").render(isa=isa)
+
+
+@lru_cache
+def everything(isa: ISA) -> str:
+    """All that the prelude can define for `isa`: what a kernel's text means is decided by it."""
+    return "\n".join([head(isa), *(d.text for d in definitions(isa))])
+
+
+@lru_cache
+def definitions(isa: ISA) -> tuple[Definition, ...]:
+    """All definitions for `isa`, each after those it needs."""
+    found = random_definitions()
+    for element in COMPUTED:
+        names: dict[str, object] = {"isa": isa, "element": element, "t": element.dtype}
+        names["lanes"] = isa.lanes(element.dtype)
+        found += pieces(f"{FOLDER}/vector.c.j2", element.dtype, **names)
+        own_maths = element.dtype == "f32" and isa.fma
+        for name in (*(OWN_MATHS if own_maths else LIBM_MATHS), PACK):
+            found += pieces(f"{FOLDER}/{name}", None, **names)
+    return tuple(found)

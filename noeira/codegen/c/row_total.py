@@ -1,0 +1,48 @@
+"""How C adds up a number for each row: the numbers into the workspace, then their sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noeira.codegen.anchor import rows_operand
+from noeira.codegen.c import anchor as c
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.cut import option, written
+from noeira.codegen.rows import rows_and_columns
+from noeira.ir.body import Body
+from noeira.ir.plan import Stage
+from noeira.ir.types import DTYPE_BYTES
+
+# Longer rows are read once, for their maximum and the sum of their exponentials together: shorter
+# ones are still in the L1 cache when they are read again.
+LONG_ROW_BYTES = 1 << 14
+
+
+@dataclass(frozen=True)
+class RowTotalCut(c.SplitCut):
+    """split: whether threads share the rows, and one of them then adds up in a stage of its own;
+    once: whether rows are read once.
+    """
+
+    once: bool = option(False)
+
+
+class RowTotal(c.CAnchor):
+    """One thread does few elements."""
+
+    Cut = RowTotalCut
+
+    def rule(self, body: Body, machine: ISA) -> RowTotalCut:
+        type = rows_operand(body).type
+        rows, columns = rows_and_columns(type)
+        once = columns * DTYPE_BYTES[type.dtype] > LONG_ROW_BYTES
+        return RowTotalCut(c.splits(rows * max(columns, machine.lanes(type.dtype))), once)
+
+    def stages(self, body: Body, cut: RowTotalCut, machine: ISA) -> tuple[Stage, ...]:
+        if not cut.split:
+            return (Stage(body.stem, written(cut)),)
+        return Stage("rows", written(cut)), Stage("total")
+
+    def workspace(self, body: Body, cut: RowTotalCut) -> int:
+        type = rows_operand(body).type
+        return rows_and_columns(type)[0] * DTYPE_BYTES[type.dtype]

@@ -1,0 +1,102 @@
+"""Rows and columns of elements as C takes them: a vector at a time, by whole cache lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noeira.codegen.rows import Rows, pieces_of
+from noeira.codegen.view import Function, Load, Operand
+
+# Threads share arrays by whole cache lines.
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True)
+class CFunction(Function):
+    """One C function of a kernel."""
+
+    @property
+    def split(self) -> bool:
+        """Whether threads share the work; else thread 0 does it."""
+        return self.options.get("split", False)
+
+    @property
+    def stream(self) -> bool:
+        """Whether results are stored past the caches."""
+        return self.options.get("stream", False)
+
+    def store(self, part: str = "") -> str:
+        """What the names of its stores begin with: partial vectors are stored as usual."""
+        return "stream" if self.stream and not part else "store"
+
+
+@dataclass(frozen=True)
+class CRows(Rows):
+    """Rows and columns; `lanes` are those of a vector."""
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that cover a row."""
+        return pieces_of(self.columns, self.lanes)
+
+    @property
+    def line(self) -> int:
+        """Elements in a cache line: at least a vector."""
+        return max(LINE_BYTES // self.bytes, self.lanes)
+
+    @property
+    def lines(self) -> int:
+        """Cache lines that cover a row."""
+        return pieces_of(self.columns, self.line)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of as many rows as a vector has lanes."""
+        return pieces_of(self.rows, self.lanes)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows are shorter than a vector, and enough of them to take a lane for each."""
+        return self.columns < self.lanes <= self.rows
+
+    def strided(self, form: str) -> str:
+        """C text for the lanes of a vector that has one element of each of as many rows, from the
+        form of an element: `z[c%s]` gives z[c], z[c + 10], …
+        """
+        steps = range(0, self.lanes * self.columns, self.columns)
+        return ", ".join(form % (f" + {step}" if step else "") for step in steps)
+
+    def spread(self, vector: str, block: int) -> str:
+        """C text for the vector that has, at each place of block `block` of a vector's length of as
+        many rows as it has lanes, the lane of `vector` that goes with the place's row.
+        """
+        places = range(block * self.lanes, (block + 1) * self.lanes)
+        lanes = (f"{vector}[{place // self.columns}]" for place in places)
+        return f"({self.dtype}v){{{', '.join(lanes)}}}"
+
+    @property
+    def lane_numbers(self) -> str:
+        """C text for the vector 0, 1, 2, …"""
+        return f"({self.dtype}v){{{', '.join(map(str, range(self.lanes)))}}}"
+
+    def loaded(
+        self, reads: Mapping[str, Operand], index: str, part: str, count: str
+    ) -> dict[str, str]:
+        """C text for a vector of each of some operands, by their names in `reads`."""
+        return {
+            name: f"load_{self.dtype}{part}({operand} + {index}{count})"
+            for name, operand in reads.items()
+        }
+
+    def strips(self, vectors: int) -> int:
+        """Strips of so many vectors of columns that cover a row."""
+        return pieces_of(self.vectors, vectors)
+
+    def last_strip(self, vectors: int) -> int:
+        """Vectors of the last of these strips."""
+        return self.vectors - (self.strips(vectors) - 1) * vectors
+
+    def place(self, load: Load) -> str:
+        """C text for the address of a load at the present row and column."""
+        return f"{load.source} + {self.subscript(load)}"

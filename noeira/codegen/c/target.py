@@ -1,0 +1,38 @@
+"""The C target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from noeira.codegen.c.anchor import CAnchor
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.target import Target
+from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.plan import Plan
+
+if TYPE_CHECKING:
+    from noeira.codegen.source import Source
+
+DEFAULT = CAnchor()
+
+
+@dataclass(frozen=True)
+class CTarget(Target):
+    """C for one kind of vector unit, with the choices of a table where it has them."""
+
+    isa: ISA
+    choices: Choices = NO_CHOICES
+    language = "c"
+    default = DEFAULT
+
+    @property
+    def machine(self) -> ISA:
+        """The vector unit."""
+        return self.isa
+
+    def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
+        from noeira.codegen.c.render import render_c
+
+        return render_c(name, plans, self, earlier=earlier)

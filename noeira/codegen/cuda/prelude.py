@@ -1,0 +1,34 @@
+"""The prelude of a CUDA unit: the types and functions that its kernels call, and no others."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from noeira.codegen.cuda.arch import ACCESS_BYTES
+from noeira.codegen.definitions import Definition, chosen, pieces, random_definitions
+from noeira.codegen.elements import COMPUTED
+from noeira.codegen.environment import template
+
+FOLDER = "cuda/prelude"
+DEVICE = ("device.cu.j2", "device_maths.cu.j2")
+DEVICE_COMMON = ("device_bytes.cu.j2",)
+
+
+def device_prelude(used: frozenset[str]) -> str:
+    """The definitions of the names in `used`, and what those need in turn."""
+    head = template(f"{FOLDER}/device_head.cu.j2").render()
+    return "\n".join([head, *chosen(definitions(), used)])
+
+
+@lru_cache
+def definitions() -> tuple[Definition, ...]:
+    """All definitions, each after those it needs."""
+    found = random_definitions()
+    for name in DEVICE_COMMON:
+        found += pieces(f"{FOLDER}/{name}", None)
+    for element in COMPUTED:
+        names: dict[str, object] = {"element": element, "t": element.dtype}
+        names["lanes"] = ACCESS_BYTES // element.bytes
+        for name in DEVICE:
+            found += pieces(f"{FOLDER}/{name}", None, **names)
+    return tuple(found)

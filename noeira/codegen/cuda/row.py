@@ -1,0 +1,108 @@
+"""How CUDA takes rows: some threads of a warp together, or a block for a longer row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noeira.codegen.anchor import rows_operand
+from noeira.codegen.cuda import anchor as cuda
+from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
+from noeira.codegen.cut import option
+from noeira.codegen.rows import pieces_of, rows_and_columns
+from noeira.errors import VerifyError
+from noeira.ir.body import Body
+from noeira.ir.types import DTYPE_BYTES
+
+# Rows up to so many bytes have at most a warp each, longer ones a block.
+WARP_BYTES = 4096
+ROW_BLOCK = 128
+MOST_THREADS = 1024
+# Bytes of a longer row that a thread keeps in registers: a block of 1024 has 64 registers for each.
+HELD_BYTES = 64
+
+
+@dataclass(frozen=True)
+class RowCut(cuda.LaunchCut):
+    """row_threads: threads that take a row together; held: elements of a row that each of them
+    keeps in registers between two looks at it, 0 for none.
+    """
+
+    row_threads: int = option()
+    held: int = option(0)
+
+
+class Row(cuda.CudaAnchor):
+    """One launch over rows."""
+
+    Cut = RowCut
+
+    def rule(self, body: Body, machine: Arch) -> RowCut:
+        type = rows_operand(body).type
+        rows, columns = rows_and_columns(type)
+        threads = row_threads(columns, type.dtype, machine)
+        if threads > WARP:
+            return RowCut(cuda.blocks_for(rows, 1, machine), threads, threads)
+        block = min(ROW_BLOCK, ceil_to(rows * threads, WARP))
+        return RowCut(cuda.blocks_for(rows * threads, block, machine), block, threads)
+
+    def shared(self, body: Body, cut: RowCut) -> int:
+        dtype = rows_operand(body).type.dtype
+        return cuda.room_for_warps(cut.block, dtype) if cut.row_threads > WARP else 0
+
+    def check(self, body: Body, cut: RowCut, machine: Arch) -> None:
+        threads = cut.row_threads
+        part_of_warp = threads <= WARP and not threads & (threads - 1) and not cut.block % WARP
+        if threads not in (1, cut.block) and not part_of_warp:
+            raise VerifyError(
+                f"{body.stem}: row_threads must be a power of two up to {WARP}, with block a "
+                f"multiple of {WARP}, or the whole block"
+            )
+        type = rows_operand(body).type
+        columns = rows_and_columns(type)[1]
+        lanes = row_lanes(columns, type.dtype, machine)
+        if cut.held and (cut.held % lanes or cut.held * cut.row_threads < columns):
+            least = pieces_of(columns, cut.row_threads * lanes) * lanes
+            raise VerifyError(
+                f"{body.stem}: held must be a multiple of {lanes} of at least {least} for rows of "
+                f"{columns} elements"
+            )
+
+
+class HeldRow(Row):
+    """One launch over rows that are looked at twice."""
+
+    def rule(self, body: Body, machine: Arch) -> RowCut:
+        type = rows_operand(body).type
+        columns = rows_and_columns(type)[1]
+        cut = super().rule(body, machine)
+        held = held_elements(columns, type.dtype, cut.row_threads, machine)
+        return RowCut(cut.grid, cut.block, cut.row_threads, held)
+
+
+def row_threads(columns: int, dtype: str, machine: Arch) -> int:
+    """Threads that take a row together: a power of two up to a warp, one for each access if there
+    are so few; a block for a longer row, large enough to keep it in registers where one can.
+    """
+    size = DTYPE_BYTES[dtype]
+    if columns * size <= WARP_BYTES:
+        return min(WARP, power_of_two(columns // row_lanes(columns, dtype, machine)))
+    return min(max(ROW_BLOCK, power_of_two(pieces_of(columns * size, HELD_BYTES))), MOST_THREADS)
+
+
+def row_lanes(columns: int, dtype: str, machine: Arch) -> int:
+    """Elements of an access that whole rows consist of."""
+    lanes = machine.lanes(dtype)
+    return 1 if columns % lanes else lanes
+
+
+def power_of_two(number: int) -> int:
+    """The next power of two."""
+    return 1 << (number - 1).bit_length()
+
+
+def held_elements(columns: int, dtype: str, threads: int, machine: Arch) -> int:
+    """Elements of a row that each of its threads keeps in registers; 0 if they are too many."""
+    lanes = row_lanes(columns, dtype, machine)
+    elements = pieces_of(columns, lanes * threads) * lanes
+    most = WARP_BYTES // WARP if threads <= WARP else HELD_BYTES
+    return elements if elements * DTYPE_BYTES[dtype] <= most else 0

@@ -1,0 +1,66 @@
+"""Rows and columns of elements as CUDA takes them: 16 bytes a thread, a warp's width of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noeira.codegen.cuda.arch import WARP
+from noeira.codegen.rows import Rows, pieces_of
+from noeira.codegen.view import Function, Load, Operand
+
+
+@dataclass(frozen=True)
+class CudaFunction(Function):
+    """One CUDA kernel: how it is launched."""
+
+    @property
+    def grid(self) -> int:
+        """Blocks."""
+        return self.options["grid"]
+
+    @property
+    def block(self) -> int:
+        """Threads of a block."""
+        return self.options["block"]
+
+    @property
+    def row_threads(self) -> int:
+        """Threads that take a row together."""
+        return self.options["row_threads"]
+
+    @property
+    def held(self) -> int:
+        """Elements of a row that each of its threads keeps in registers."""
+        return self.options.get("held", 0)
+
+
+@dataclass(frozen=True)
+class CudaRows(Rows):
+    """Rows and columns; `lanes` are the elements of an access."""
+
+    @property
+    def strips(self) -> int:
+        """Strips of columns, as wide as a warp."""
+        return pieces_of(self.columns, WARP)
+
+    def named(self, reads: Mapping[str, Operand]) -> dict[str, str]:
+        """C text for an element of each of some operands, by their names in `reads`."""
+        return {name: name for name in reads}
+
+    def tree(self, form: str) -> str:
+        """C text for the sum of the elements of an access, added up as a tree, from their form."""
+        terms = [form % lane for lane in range(self.lanes)]
+        while len(terms) > 2:
+            terms = [
+                f"({one} + {other})" for one, other in zip(terms[::2], terms[1::2], strict=True)
+            ]
+        return " + ".join(terms)
+
+    def is_wide(self, load: Load) -> bool:
+        """Whether elements that are taken together are together in the operand too."""
+        return load.access == "full" or load.size % self.lanes == 0
+
+    def period(self, load: Load, index: str = "index") -> str:
+        """C text for where the element of a flat index lies in an operand, which may repeat."""
+        return index if load.access == "full" else f"{index} % {load.size}"

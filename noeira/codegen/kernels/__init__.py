@@ -1,0 +1,1 @@
+"""The kernels, a folder each: how they are cut, and their templates."""

@@ -1,0 +1,65 @@
+"""How CUDA adds up columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noeira.codegen.anchor import rows_operand
+from noeira.codegen.cuda import anchor as cuda
+from noeira.codegen.cuda.arch import WARP, Arch
+from noeira.codegen.cut import option
+from noeira.codegen.rows import pieces_of, rows_and_columns
+from noeira.ir.body import Body
+from noeira.ir.plan import Stage
+from noeira.ir.types import DTYPE_BYTES
+
+# Rows that one block adds up of a strip of columns; of more, those that a block adds up at least,
+# and how many blocks are wanted for each multiprocessor.
+COLUMN_ROWS = 256
+COLUMN_CHUNK_ROWS = 64
+COLUMN_BLOCKS_EACH = 4
+# And at most, so that a thread does not round a long sum too often.
+COLUMN_MOST_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class ColumnCut:
+    """block: threads of each block; rows: of a chunk, 0 for all at once."""
+
+    block: int = option(least=WARP)
+    rows: int = option(0)
+
+
+class Column(cuda.CudaAnchor):
+    """A block for each strip of columns; for many rows also for chunks of them, whose sums are then
+    added.
+    """
+
+    stem = "column"
+    Cut = ColumnCut
+
+    def rule(self, body: Body, machine: Arch) -> ColumnCut:
+        rows, columns = rows_and_columns(rows_operand(body).type)
+        strips = pieces_of(columns, WARP)
+        wanted = max(1, COLUMN_BLOCKS_EACH * machine.multiprocessors // strips)
+        chunk = min(max(COLUMN_CHUNK_ROWS, pieces_of(rows, wanted)), COLUMN_MOST_ROWS)
+        alone = rows <= max(chunk, COLUMN_ROWS)
+        return ColumnCut(cuda.BLOCK, 0 if alone else chunk)
+
+    def stages(self, body: Body, cut: ColumnCut, machine: Arch) -> tuple[Stage, ...]:
+        type = rows_operand(body).type
+        rows, columns = rows_and_columns(type)
+        strips, block = pieces_of(columns, WARP), ("block", cut.block)
+        room = cut.block * DTYPE_BYTES[type.dtype]
+        if not cut.rows:
+            return (cuda.launched("column", (("grid", strips), block), room),)
+        grid = ("grid", strips * pieces_of(rows, cut.rows))
+        return (
+            cuda.launched("chunks", (grid, block, ("rows", cut.rows)), room),
+            cuda.launched("total", (("grid", strips), block), room),
+        )
+
+    def workspace(self, body: Body, cut: ColumnCut) -> int:
+        type = rows_operand(body).type
+        rows, columns = rows_and_columns(type)
+        return pieces_of(rows, cut.rows) * columns * DTYPE_BYTES[type.dtype] if cut.rows else 0

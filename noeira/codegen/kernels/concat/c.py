@@ -1,0 +1,17 @@
+"""How C runs the kernel `concat`."""
+
+from __future__ import annotations
+
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.c.moving import Moving
+from noeira.codegen.kernels.concat.starts import starts
+from noeira.ir.body import Body
+
+
+class Concat(Moving):
+    """Rows, moved as they are."""
+
+    stem = "concat"
+
+    def view(self, body: Body, machine: ISA) -> tuple[int, ...]:
+        return starts(body)

@@ -1,0 +1,11 @@
+"""How CUDA runs the kernel `mse`."""
+
+from __future__ import annotations
+
+from noeira.codegen.cuda.total import Total
+
+
+class MSE(Total):
+    """Sums of chunks, then their sum."""
+
+    stem = "mse"

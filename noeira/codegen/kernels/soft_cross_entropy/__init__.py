@@ -1,0 +1,1 @@
+"""The kernel `soft_cross_entropy`."""

@@ -1,0 +1,11 @@
+"""How CUDA runs the kernel `softmax`."""
+
+from __future__ import annotations
+
+from noeira.codegen.cuda.row import HeldRow
+
+
+class Softmax(HeldRow):
+    """Rows, which are looked at twice."""
+
+    stem = "softmax"

@@ -1,0 +1,11 @@
+"""How C runs the kernel `softmax_grad`."""
+
+from __future__ import annotations
+
+from noeira.codegen.c.anchor import Streamed
+
+
+class SoftmaxGrad(Streamed):
+    """Threads share rows."""
+
+    stem = "softmax_grad"

@@ -1,0 +1,11 @@
+"""How CUDA runs the kernel `softmax_grad`."""
+
+from __future__ import annotations
+
+from noeira.codegen.cuda.row import HeldRow
+
+
+class SoftmaxGrad(HeldRow):
+    """Rows, which are looked at twice."""
+
+    stem = "softmax_grad"

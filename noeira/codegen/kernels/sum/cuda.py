@@ -1,0 +1,11 @@
+"""How CUDA runs the kernel `sum`."""
+
+from __future__ import annotations
+
+from noeira.codegen.cuda.total import Total
+
+
+class Sum(Total):
+    """Sums of chunks, then their sum."""
+
+    stem = "sum"

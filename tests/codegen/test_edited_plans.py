@@ -1,0 +1,184 @@
+"""What is said of the stages of an edited plan, for every kernel on both targets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cuda_sweep import TARGET as CUDA
+from sweep import every_op, retyped, sample_case
+
+from noeira.codegen.c.isa import AVX512
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.kernel import kernel_text
+from noeira.codegen.target import Target
+from noeira.commands.support.files import plan_from
+from noeira.errors import VerifyError
+from noeira.ir.graph import Node
+from noeira.ir.op import op
+from noeira.ir.plan import Call, Choice, Stage
+from noeira.ir.samples import Draw, Sample
+from noeira.ir.types import TensorType
+from noeira.nn import Linear, LinearReLU, Sequential
+from noeira.stages import stages_of
+
+C = CTarget(AVX512)
+TARGETS = pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
+# Large enough for several stages; then other kernels.
+LARGE: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = (
+    ("sum", ((300, 1000),), {}),
+    ("mse", ((300, 1000), (300, 1000)), {}),
+    ("column_sum", ((5000, 300),), {}),
+    ("matmul", ((16, 60_000), (60_000, 16)), {}),
+    ("relu", ((300, 1000),), {}),
+    ("softmax", ((300, 1000),), {}),
+)
+
+
+def nodes() -> list[Node]:
+    """A node for each sample of every op, and large ones."""
+    found = [
+        sample_case(rule, retyped(sample, dtype)).node
+        for rule in every_op()
+        if rule.launches
+        for sample in rule.samples()
+        for dtype in ("f32", "f64")
+    ]
+    for name, shapes, attrs in LARGE:
+        draws = tuple(Draw(TensorType("f32", shape)) for shape in shapes)
+        found.append(sample_case(op(name), Sample(draws, attrs)).node)
+    z, numbers = TensorType("f32", (5000, 100)), TensorType("i32", (5000,))
+    for name in ("cross_entropy", "top_k"):
+        draws = Draw(z), Draw(numbers, "index", 100)
+        found.append(sample_case(op(name), Sample(draws, {})).node)
+    return found
+
+
+NODES = nodes()
+
+
+def edited(choice: Choice, number: int, **options: Any) -> Choice:
+    """A choice with other options of a stage; None takes one away."""
+    stages = list(choice.stages)
+    given = dict(stages[number].options) | options
+    kept = tuple((name, value) for name, value in given.items() if value is not None)
+    stages[number] = Stage(stages[number].name, kept)
+    return replace(choice, stages=tuple(stages))
+
+
+@TARGETS
+def test_the_stages_of_every_rule_are_read_as_they_were_written(target: Target) -> None:
+    for node in NODES:
+        choice = target.choose(node)
+        target.cut(node, choice)
+        assert target.completed(node, choice.stages) == choice
+
+
+@TARGETS
+def test_what_there_is_not_is_refused_for_every_kernel(target: Target) -> None:
+    for node in NODES:
+        choice = target.choose(node)
+        for number, stage in enumerate(choice.stages):
+            with pytest.raises(VerifyError, match=f"{stage.name} has no option nonsense; it has "):
+                target.cut(node, edited(choice, number, nonsense=3))
+            named = replace(stage, name=stage.name[:-1])
+            stages = (*choice.stages[:number], named, *choice.stages[number + 1 :])
+            with pytest.raises(VerifyError, match="stage"):
+                target.cut(node, replace(choice, stages=stages))
+        if choice.workspace:
+            with pytest.raises(VerifyError, match=r"needs a workspace of [\d,]+ bytes, not "):
+                target.cut(node, replace(choice, workspace=choice.workspace - 1))
+            with pytest.raises(VerifyError, match=r"needs a workspace of .*, and has none"):
+                target.cut(node, replace(choice, workspace=0))
+
+
+@TARGETS
+def test_every_option_is_checked(target: Target) -> None:
+    """A number where a switch belongs and the reverse; 0, and less."""
+    for node in NODES:
+        choice = target.choose(node)
+        for number, stage in enumerate(choice.stages):
+            for name, value in stage.options:
+                others = (1, "x", 2.5) if isinstance(value, bool) else (True, "x", 2.5, -1)
+                for other in others:
+                    with pytest.raises(VerifyError, match=rf"{name} must be"):
+                        target.cut(node, edited(choice, number, **{name: other}))
+
+
+def node_of(name: str) -> Node:
+    """The large node of an op."""
+    return next(node for node in reversed(NODES) if node.op.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("column_sum", {"rows": 1}, r"needs a workspace of 6,000,000 bytes, not 48,000"),
+        ("column_sum", {"rows": None}, r"with these options the stages are column"),
+        ("column_sum", {"vectors": 20}, r"vectors must be a whole number from 1 to 19, not 20"),
+        ("sum", {"size": 64}, r"needs a workspace of [\d,]+ bytes, not"),
+        ("sum", {"split": None}, r"with these options the stages are sum"),
+        ("top_k", {"rows": 3}, r"needs a workspace of"),
+        ("matmul", {"row_tile": 1, "row_tiles": None}, r"no option row_tile; .*did you mean row_t"),
+    ],
+)
+def test_numbers_that_would_reach_beyond_the_workspace(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    node = node_of(name)
+    with pytest.raises(VerifyError, match=message):
+        C.cut(node, edited(C.choose(node), 0, **options))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("column_sum", {"rows": 8}, r"grid must be 6250 here"),
+        ("column_sum", {"grid": 1}, r"grid must be \d+ here"),
+        ("sum", {"size": 4099}, r"size must be a multiple of 4, not 4099"),
+        ("cross_entropy", {"grid": 1}, r"with these options the stages are cross_entropy"),
+    ],
+)
+def test_launches_that_would_leave_out_elements(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    node = node_of(name)
+    with pytest.raises(VerifyError, match=message):
+        CUDA.cut(node, edited(CUDA.choose(node), 0, **options))
+
+
+@TARGETS
+def test_a_stage_that_is_misspelt_is_named(target: Target) -> None:
+    node = node_of("column_sum")
+    choice = target.choose(node)
+    misspelt = replace(choice, stages=(Stage("chunk", choice.stages[0].options), choice.stages[1]))
+    with pytest.raises(VerifyError, match=r"there is no stage chunk here: did you mean chunks\?"):
+        target.cut(node, misspelt)
+
+
+def test_other_numbers_give_the_same_kernel_in_other_pieces() -> None:
+    node = node_of("column_sum")
+    choice = edited(C.choose(node), 0, rows=1000, vectors=3)
+    assert C.cut(node, choice).rows == 1000
+    assert "top + 1000 < 5000" in kernel_text(Call(node, choice), C, "k")
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_a_plan_is_checked_before_it_runs(target: str) -> None:
+    net = Sequential[LinearReLU[3, 4], Linear[4, 2]]
+    text = str(stages_of(net, batch=5, target=target).plan)
+    plan_from(text)
+    for stage in ("gemm", "column"):
+        line = next(line for line in text.splitlines() if f" {stage}{{" in line)
+        for wrong, message in (
+            (line.replace(f"{stage}{{", f"{stage[:-1]}{{"), "stage"),
+            (line.replace("{", "{nonsense = 3, "), "has no option nonsense"),
+        ):
+            with pytest.raises(VerifyError, match=message):
+                plan_from(text.replace(line, wrong))
+    (line,) = re.findall(r"  call .*workspace.*", text)[:1] or [""]
+    if line:
+        with pytest.raises(VerifyError, match="needs a workspace"):
+            plan_from(text.replace(line, line.partition(" workspace")[0]))

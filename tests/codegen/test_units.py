@@ -1,0 +1,31 @@
+"""Units of C: what stands in them beside kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from noeira.codegen.c.target import CTarget
+from noeira.compiler import render_plans
+from noeira.ir.graph import Builder
+from noeira.ir.types import TensorType
+from noeira.planning.memory import make_plan
+from noeira.runtime.build.cache import open_cache
+from noeira.runtime.build.library import build_library
+from noeira.runtime.c.builder import CBuilder
+from noeira.runtime.c.compiler import find_compiler
+
+
+def test_a_literal_of_a_type_of_two_words() -> None:
+    """`long long` is the C type of an i64."""
+    compiler = find_compiler()
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    builder = Builder("numbers")
+    seed = builder.emit("constant", value=3, dtype="i64")
+    epoch = builder.input("epoch", TensorType("i64", ()))
+    order = builder.emit("shuffle", seed, epoch, samples=5)
+    target = CTarget(compiler.isa)
+    plan = make_plan(builder.done((order,)), target.choose, target.name)
+    source = render_plans("numbers", [plan], target)
+    assert "static const long long literal_0[1] = { 3 };" in source.text
+    build_library(source, CBuilder(compiler), open_cache())
