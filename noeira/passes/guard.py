@@ -32,6 +32,8 @@ class Guard(Pass):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder, ok = Builder.of(graph), defined(graph, OK, self.name)
         found = unguarded(graph)
+        if not found:
+            return graph
         with builder.at(Origin(ROOT, "states of modules", self.name)):
             for index, update in enumerate(graph.updates):
                 if update in found:

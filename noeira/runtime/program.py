@@ -274,8 +274,8 @@ class Program:
             count = min(self.batch, rows - start)
             whole = count == self.batch
             padded = [] if whole else [aligned_zeros(v.type) for v in outputs]
-            rows_of = [array[start : start + count] for array in arrays]
-            entry.bind_inputs(rows_of if whole else [pad(part, self.batch) for part in rows_of])
+            parts = [array[start : start + count] for array in arrays]
+            entry.bind_inputs(parts if whole else [pad(part, self.batch) for part in parts])
             for index, value in enumerate(outputs):
                 room = results[index][start : start + count] if whole else padded[index]
                 entry.bind(f"output {value.name}", room)

@@ -285,7 +285,7 @@ class HalfSquare(Module):
 
 def test_a_loss_is_returned_as_loss_whatever_it_calls_its_result():
     job = Job(Linear[3, 2], 2, HalfSquare, Adam())  # type: ignore[arg-type]
-    assert lines(job.evaluate(2)[0].graph)[-3:] == [
+    assert lines(job.evaluation(2).entries[0].dump.graph)[-3:] == [
         "%loss.mse = mse(%linear, %target) : f32[]   from loss: HalfSquare by trace",
         "%loss = scale(%loss.mse) {factor = 0.5} : f32[]   from loss: HalfSquare by trace",
         "return %loss",

@@ -531,7 +531,7 @@ WRONG = [
         "DtypeError",
         "y is a list, not an array: write np.asarray(y, np.int32)",
     ),
-    (lambda p, x, y: p.step((x, x), y), "ShapeError", "takes 1 inputs, got 2"),
+    (lambda p, x, y: p.step((x, x), y), "ShapeError", "takes 1 input, got 2"),
     (lambda p, x, y: p.forward(x[:0]), "ShapeError", "x has no rows"),
     (lambda p, x, y: p.steps(1), "NoeiraError", "has no data: call load(x, y) first"),
     (
