@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from noeira.ir.graph import State
-from noeira.ir.random import INITIAL_STREAM, Distribution, fill
+from noeira.ir.random import INITIAL_STREAM, Distribution, write
 from noeira.ir.states import SEED
 from noeira.ir.types import Layout
 
@@ -34,15 +34,15 @@ def begin_state(
     type = state.value.type
     dtype = "f32" if type.dtype == "f32" else "f64"
     for text, part in zip(state.initial, parts(layouts, state, array), strict=True):
-        part[...] = fill(Distribution.parse(text), seed, stream, part.shape, dtype)
+        write(Distribution.parse(text), seed, stream, part, dtype)
         stream += 1
 
 
 def parts(layouts: Sequence[Layout], state: State, array: np.ndarray) -> Iterator[np.ndarray]:
-    """The members of a state as views of its memory; all of it, if it has none."""
+    """The members of a state as flat views of its memory; all of it, if it has none."""
     if not state.members:
-        yield array
+        yield array.reshape(-1)
         return
     layout = next(layout for layout in layouts if layout.name == state.value.type.layout)
     for member in layout.members:
-        yield array[member.offset : member.end].reshape(member.shape)
+        yield array[member.offset : member.end]

@@ -223,11 +223,18 @@ def fill(
     if dtype not in ("f32", "f64"):
         raise DtypeError(f"initial values are f32 or f64, not {dtype}")
     check_key(seed, stream)
-    values = np.empty(math.prod(shape), np.float32 if dtype == "f32" else np.float64)
+    values = np.empty(shape, np.float32 if dtype == "f32" else np.float64)
+    write(distribution, seed, stream, values.reshape(-1), dtype)
+    return values
+
+
+def write(
+    distribution: Distribution, seed: int, stream: int, values: np.ndarray, dtype: str
+) -> None:
+    """Write what `fill` gives in a dtype over a flat array, which may be of another one."""
     for first in range(0, values.size, CHUNK):
         part = values[first : first + CHUNK]
         part[...] = draw(distribution, seed, stream, first, part.size, dtype)
-    return values.reshape(shape)
 
 
 def draw(

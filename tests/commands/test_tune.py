@@ -17,8 +17,7 @@ from tables import host, other_choices, products, step_graph
 import noeira
 from noeira.codegen.c.isa import AVX2, ISAS
 from noeira.codegen.c.target import CTarget
-from noeira.codegen.choices import read_choices
-from noeira.codegen.kernels.gemm.c import check_row
+from noeira.codegen.choices import check_row, read_choices
 from noeira.commands import tune
 from noeira.ir.choices import Choices, Factor, Problem, Row
 from noeira.ir.graph import Builder

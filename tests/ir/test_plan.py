@@ -174,7 +174,7 @@ def test_the_machine_notices_values_that_overlap():
     with pytest.raises(AssertionError):
         check(spoiled(plan, "0.relu", last=plan.place["0.relu"].first), given)
     with pytest.raises(AssertionError):
-        check(spoiled(plan, "loss.cross_entropy.lse", offset=plan.arena), given)
+        check(spoiled(plan, "loss.lse", offset=plan.arena), given)
 
 
 def test_calls_and_launching_nodes_are_one_to_one():

@@ -98,6 +98,15 @@ def trace_results(
 def renamed(builder: Builder, values: Sequence[Value], names: Sequence[str]) -> list[Value]:
     """Call results of nodes otherwise; what has one of the names already makes way for it."""
     changed = {value.name: name for value, name in zip(values, names, strict=True)}
+    # The other results of a node are called after its first.
+    for node in builder.nodes:
+        first, *rest = node.outputs
+        if first.name in changed:
+            changed |= {
+                v.name: builder.fresh(v.name.replace(first.name, changed[first.name], 1))
+                for v in rest
+                if v.name.startswith(f"{first.name}.")
+            }
     others = [name for name in names if name in builder.names and name not in changed]
     changed |= {name: builder.fresh(name) for name in others}
     builder.names |= set(names)
