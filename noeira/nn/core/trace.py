@@ -105,7 +105,7 @@ def renamed(builder: Builder, values: Sequence[Value], names: Sequence[str]) -> 
             changed |= {
                 v.name: builder.fresh(v.name.replace(first.name, changed[first.name], 1))
                 for v in rest
-                if v.name.startswith(f"{first.name}.")
+                if v.name.startswith(f"{first.name}.") and v.name not in changed
             }
     others = [name for name in names if name in builder.names and name not in changed]
     changed |= {name: builder.fresh(name) for name in others}
