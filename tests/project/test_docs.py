@@ -41,6 +41,7 @@ from noeira.runtime.c.compiler import find_compiler
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
 
 TOP = Path(__file__).resolve().parents[2]
+MAP_INTRODUCTION = "What each file says of itself in its first sentence."
 PACKAGE = Path(noeira.__file__).parent
 DOCS = sorted((TOP / "docs").glob("*.md"))
 # Away from the source tree, where an installed wheel is tested, there is no README.
@@ -313,23 +314,17 @@ def test_the_reading_order_is_short_enough_and_counted_right() -> None:
     assert total <= READING_LIMIT
 
 
-def test_the_map_names_every_file_and_no_other() -> None:
-    listed, folder = set[str](), ""
-    for line in section("reading-order.md", "The whole package").splitlines():
-        if heading := re.match(r"### `(noeira/[\w/]*)`", line):
-            folder = heading[1]
-        elif line.startswith("* "):
-            assert ": " in line, f"{line!r} says nothing of the file"
-            names = re.findall(r"`([\w.]+\.(?:py|j2|h|cpp))`", line.partition(": ")[0])
-            assert not listed & {folder + name for name in names}, f"{line!r} is there twice"
-            listed |= {folder + name for name in names}
-    there = {
-        path.relative_to(PACKAGE.parent).as_posix()
-        for path in PACKAGE.rglob("*")
-        if path.suffix in (".j2", ".h", ".cpp")
-        or (path.suffix == ".py" and code_lines(path.read_text(encoding="utf-8")))
-    }
-    assert listed == there
+def test_the_map_is_what_files_say_of_themselves(pytestconfig: pytest.Config) -> None:
+    from package_map import package_map
+
+    page, head = TOP / "docs" / "reading-order.md", "\n## The whole package\n"
+    text = page.read_text(encoding="utf-8")
+    before, _, mapped = text.partition(head)
+    made = f"\n{MAP_INTRODUCTION}\n{package_map(PACKAGE)}\n"
+    if pytestconfig.getoption("update_golden"):
+        page.write_text(f"{before}{head}{made}", encoding="utf-8")
+    else:
+        assert mapped == made, "write it anew: pytest --update-golden tests/project/test_docs.py"
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:

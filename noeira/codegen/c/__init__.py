@@ -1,0 +1,1 @@
+"""C: how kernels are cut for vector units, and units of them."""

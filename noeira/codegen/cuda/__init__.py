@@ -1,0 +1,1 @@
+"""CUDA: how kernels are cut for GPUs, and units of them."""
