@@ -26,7 +26,7 @@ ENDINGS = {".py", ".j2", ".h", ".cpp"}
 
 
 def package_map(package: Path) -> str:
-    """A heading for every folder, and a line for every file; of kernels, a line for every folder."""
+    """A heading for every folder and a line for every file; of kernels, a line for every folder."""
     return "\n".join(lines(package))
 
 
