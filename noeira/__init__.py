@@ -7,31 +7,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from noeira import errors
+from noeira.errors import *  # noqa: F403
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from noeira import nn
-    from noeira.compiler import compile
-    from noeira.errors import (
-        CheckpointError,
-        CompilerError,
-        CompositionError,
-        DataError,
-        DeviceError,
-        DtypeError,
-        FusionError,
-        NoeiraError,
-        NotFiniteError,
-        ParseError,
-        ShapeError,
-        VerifyError,
-    )
-    from noeira.nn.core.trace import trace
-    from noeira.report.explain import explain
-    from noeira.report.suggest import suggest
-    from noeira.report.summary import summary
-    from noeira.runtime.program import Program
-    from noeira.training import Trainer, TrainResult
+    from noeira import nn as nn
+    from noeira.compiler import compile as compile
+    from noeira.nn.core.trace import trace as trace
+    from noeira.report.explain import explain as explain
+    from noeira.report.suggest import suggest as suggest
+    from noeira.report.summary import summary as summary
+    from noeira.runtime.program import Program as Program
+    from noeira.training import Trainer as Trainer
+    from noeira.training import TrainResult as TrainResult
 
 # Public name -> where it lives; imported when first used, so that `import noeira` costs nothing.
 PLACES = {
@@ -43,43 +33,9 @@ PLACES = {
     "explain": "noeira.report.explain",
     "suggest": "noeira.report.suggest",
     "summary": "noeira.report.summary",
-    "CheckpointError": "noeira.errors",
-    "CompilerError": "noeira.errors",
-    "CompositionError": "noeira.errors",
-    "DataError": "noeira.errors",
-    "DeviceError": "noeira.errors",
-    "DtypeError": "noeira.errors",
-    "FusionError": "noeira.errors",
-    "NoeiraError": "noeira.errors",
-    "NotFiniteError": "noeira.errors",
-    "ParseError": "noeira.errors",
-    "ShapeError": "noeira.errors",
-    "VerifyError": "noeira.errors",
 }
 
-__all__ = [
-    "CheckpointError",
-    "CompilerError",
-    "CompositionError",
-    "DataError",
-    "DeviceError",
-    "DtypeError",
-    "FusionError",
-    "NoeiraError",
-    "NotFiniteError",
-    "ParseError",
-    "Program",
-    "ShapeError",
-    "TrainResult",
-    "Trainer",
-    "VerifyError",
-    "compile",
-    "explain",
-    "nn",
-    "suggest",
-    "summary",
-    "trace",
-]
+__all__ = sorted(["nn", *PLACES, *errors.__all__])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

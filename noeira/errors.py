@@ -1,8 +1,47 @@
-"""Every error noeira raises on purpose."""
+"""Every error noeira raises on purpose, each a NoeiraError.
+
+situation                                                           class
+a value of an option: batch=0, dtype="float32", loss="mse"          OptionError (a ValueError)
+options that do not go together, or could have no effect            OptionError
+types that do not go together; a class that is no proper module     CompositionError
+a fused type that cannot be one kernel                              FusionError
+an array of another shape, or of another number of rows             ShapeError (a ValueError)
+an array of another dtype                                           DtypeError (a TypeError)
+values in data: a label out of range, a file that cannot be read    DataError
+a loss that is not finite                                           NotFiniteError
+a text: `.nir`, `.plan`, a table of choices, a command line         ParseError
+a graph or a plan that breaks a rule                                VerifyError
+the C or CUDA compiler                                              CompilerError
+a device, its driver or its library                                 DeviceError
+… that is not there                                                 MissingError
+… that has too little memory                                        DeviceMemoryError
+… whose kernel did something wrong                                  KernelFault
+a checkpoint                                                        CheckpointError
+a call at the wrong time: a closed program, one without an entry    NoeiraError itself
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+__all__ = [
+    "CheckpointError",
+    "CompilerError",
+    "CompositionError",
+    "DataError",
+    "DeviceError",
+    "DeviceMemoryError",
+    "DtypeError",
+    "FusionError",
+    "KernelFault",
+    "MissingError",
+    "NoeiraError",
+    "NotFiniteError",
+    "OptionError",
+    "ParseError",
+    "ShapeError",
+    "VerifyError",
+]
 
 
 class NoeiraError(Exception):
@@ -19,8 +58,12 @@ class FusionError(CompositionError):
     """A fused type that cannot be one kernel."""
 
 
+class OptionError(NoeiraError, ValueError):
+    """An option with a value that it cannot have, or one that would have no effect."""
+
+
 class ShapeError(NoeiraError, ValueError):
-    """An array or a value of the wrong shape, batch size or range."""
+    """An array or a value of the wrong shape or number of rows."""
 
 
 class DtypeError(NoeiraError, TypeError):
@@ -45,6 +88,17 @@ class CompilerError(NoeiraError):
 
 class DeviceError(NoeiraError):
     """A device, driver or device library that is missing or failed."""
+
+
+class MissingError(DeviceError):
+    """Something that a GPU needs is not there. what: `pycuda`, `NVIDIA driver` or `GPU`."""
+
+    def __init__(self, what: str, text: str, advice: str) -> None:
+        super().__init__(f"{text}: {advice}")
+        self.what, self.text, self.advice = what, text, advice
+
+    def __reduce__(self) -> tuple[type[MissingError], tuple[str, str, str]]:
+        return type(self), (self.what, self.text, self.advice)
 
 
 class DeviceMemoryError(DeviceError):
@@ -98,7 +152,7 @@ class KernelFault(DeviceError):
 
 
 class DataError(NoeiraError):
-    """A data set that cannot be found, downloaded or read."""
+    """Data with values that cannot be, or that cannot be found, downloaded or read."""
 
 
 class CheckpointError(NoeiraError):

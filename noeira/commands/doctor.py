@@ -17,7 +17,7 @@ from typing import Literal
 import noeira
 from noeira import config
 from noeira.commands.cache import count, megabytes
-from noeira.errors import NoeiraError
+from noeira.errors import MissingError, NoeiraError
 from noeira.runtime.build.cache import Cache
 
 NEEDED = ("numpy", "jinja2", "networkx", "filelock", "platformdirs", "rich")
@@ -220,7 +220,7 @@ def cuda() -> Iterator[Finding]:
 def gpus() -> Iterator[Finding]:
     """pycuda, the driver, and every GPU."""
     from noeira.codegen.cuda.arch import OLDEST, capability_of
-    from noeira.runtime.cuda.device import MissingError, found_devices
+    from noeira.runtime.cuda.device import found_devices
     from noeira.runtime.device.device import gigabytes
 
     there = {"pycuda": installed("pycuda") or "", "NVIDIA driver": ""}

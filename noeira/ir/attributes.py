@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from noeira.errors import VerifyError
+from noeira.errors import OptionError, VerifyError
 from noeira.ir.lexer import literal
 from noeira.ir.types import Range
 
@@ -87,7 +87,7 @@ def example(kind: Any) -> Any:
 
 def filled(owner: str, cls: type[T], values: Mapping[str, Any]) -> T:
     """An instance of a dataclass. Raises VerifyError for a field it has not, a value of another
-    type, or one that is missing.
+    type or out of its range, or one that is missing.
     """
     kinds = declared(cls)
     fitting: dict[str, Any] = {}
@@ -102,7 +102,10 @@ def filled(owner: str, cls: type[T], values: Mapping[str, Any]) -> T:
     for name in required(cls):
         if name not in fitting:
             raise VerifyError(f"{owner} needs the attribute {name!r}")
-    return cls(**fitting)
+    try:
+        return cls(**fitting)
+    except OptionError as error:
+        raise VerifyError(str(error)) from None
 
 
 def fit(value: Any, kind: Any) -> Any:

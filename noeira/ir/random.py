@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noeira.errors import DtypeError, ParseError, ShapeError
+from noeira.errors import DtypeError, OptionError, ParseError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ KINDS = {
 def philox(seed: int, stream: int, first: int, count: int, tick: int = 0) -> np.ndarray:
     """The words of elements first, …, first + count - 1: uint32[count, 4].
 
-    Raises ShapeError for a bad seed or stream.
+    Raises OptionError for a bad seed or stream.
     """
     import numpy as np
 
@@ -97,10 +97,16 @@ def philox_block(key: tuple[int, int], elements: np.ndarray, tick: int) -> np.nd
 
 
 def check_key(seed: int, stream: int) -> None:
-    """Raises ShapeError unless seed and stream are whole numbers of 32 bits."""
-    for name, value in (("seed", seed), ("stream", stream)):
-        if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= WORD:
-            raise ShapeError(f"{name} must be a whole number from 0 to {WORD}, not {value!r}")
+    """Raises OptionError unless seed and stream are whole numbers of 32 bits."""
+    check_seed(seed)
+    check_seed(stream, "stream")
+
+
+def check_seed(value: int, name: str = "seed") -> int:
+    """The value, a whole number of 32 bits. Raises OptionError."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= WORD:
+        raise OptionError(f"{name} must be a whole number from 0 to {WORD}, not {value!r}")
+    return int(value)
 
 
 def uniform01(

@@ -8,7 +8,7 @@ import functools
 import itertools
 from typing import Any, ClassVar, TypeAlias
 
-from noeira.errors import CompositionError
+from noeira.errors import OptionError
 from noeira.ir.graph import Value
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -108,23 +108,23 @@ class Losses(Loss):
 def loss_type(value: Any) -> type[Loss]:
     """The type of what a user gave as the loss.
 
-    Raises CompositionError that says how one is given.
+    Raises OptionError that says how one is given.
     """
     return role_type(value, Loss, "loss", "CrossEntropy")
 
 
 def role_type(value: Any, parent: type[Module], role: str, example: str) -> Any:
-    """A module type of the given role from its type or an instance. Raises CompositionError."""
+    """A module type of the given role from its type or an instance. Raises OptionError."""
     found = type(value) if isinstance(value, Module) else value
     if isinstance(found, str):
-        raise CompositionError(f"{role}: write the type, such as {example}, not the text {found!r}")
+        raise OptionError(f"{role}: write the type, such as {example}, not the text {found!r}")
     if not isinstance(found, type) or not issubclass(found, Module):
-        raise CompositionError(f"{role} must be a {role} type such as {example}, not {value!r}")
+        raise OptionError(f"{role} must be a {role} type such as {example}, not {value!r}")
     if found is parent or found.role != role:
         # Those of noeira, whatever else a program has defined.
         own = [child for child in parent.__subclasses__() if child.__module__.startswith("noeira.")]
         known = ", ".join(sorted(child.__name__ for child in own))
-        raise CompositionError(
+        raise OptionError(
             f"{role} must be a {role} type such as {example}; {found!r} is none; there are {known}"
         )
     found.need_parameters(role)

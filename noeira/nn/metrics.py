@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from noeira.errors import CompositionError
+from noeira.errors import OptionError
 from noeira.ir.graph import Value
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -55,7 +55,7 @@ class Accuracy(Metric):
 def metric_type(value: Any) -> type[Metric]:
     """The type of what a user gave as a metric.
 
-    Raises CompositionError that says how one is given.
+    Raises OptionError that says how one is given.
     """
     return role_type(value, Metric, "metric", "Accuracy")
 
@@ -63,13 +63,13 @@ def metric_type(value: Any) -> type[Metric]:
 def metric_types(value: Any) -> tuple[type[Metric], ...]:
     """The types of what a user gave as the metrics, a list.
 
-    Raises CompositionError that says how it is written.
+    Raises OptionError that says how it is written.
     """
     if isinstance(value, (type, Metric)):
-        raise CompositionError(f"metrics is a list: write [{metric_type(value)!r}]")
+        raise OptionError(f"metrics is a list: write [{metric_type(value)!r}]")
     if isinstance(value, str) or not isinstance(value, Iterable):
         kind = "the text " if isinstance(value, str) else ""
-        raise CompositionError(
+        raise OptionError(
             f"metrics is a list of metric types such as [Accuracy], not {kind}{value!r}"
         )
     return tuple(map(metric_type, value))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import DataError, DtypeError, ShapeError
 from noeira.ir.arrays import NAMES, dtype_name, numpy_dtype
 from noeira.ir.graph import Input
 from noeira.ir.states import TARGET, is_target
@@ -190,7 +190,7 @@ def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarra
 
 
 def in_range(declared: Input, array: np.ndarray, name: str) -> np.ndarray:
-    """The array. Raises ShapeError that names the first row whose index is out of range."""
+    """The array. Raises DataError that names the first row whose index is out of range."""
     import numpy as np
 
     if array.dtype.kind not in "iu" or not array.size:
@@ -200,7 +200,7 @@ def in_range(declared: Input, array: np.ndarray, name: str) -> np.ndarray:
     if low < 0 or high >= limit:
         where = np.argwhere((array < 0) | (array >= limit))[0]
         value = int(array[tuple(where)])
-        raise ShapeError(f"{name}[{place(where)}] is {value}; it must be from 0 to {limit - 1}")
+        raise DataError(f"{name}[{place(where)}] is {value}; it must be from 0 to {limit - 1}")
     return array
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from noeira.errors import CheckpointError, NoeiraError, ShapeError
+from noeira.errors import CheckpointError, NoeiraError, OptionError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
@@ -313,7 +313,7 @@ class Program:
         not finite.
         """
         if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:
-            raise ShapeError(f"steps takes a whole number of at least 1, not {n!r}")
+            raise OptionError(f"steps takes a whole number of at least 1, not {n!r}")
         return self.loaded().steps(int(n))
 
     def evaluate(self) -> dict[str, float]:
@@ -336,7 +336,7 @@ class Program:
     @lr.setter
     def lr(self, value: float) -> None:
         if isinstance(value, (bool, str)) or not math.isfinite(value) or value < 0:
-            raise NoeiraError(f"lr must be a finite number, 0 or greater, not {value!r}")
+            raise OptionError(f"lr must be a finite number, 0 or greater, not {value!r}")
         self.learning_rate()[...] = value
 
     def learning_rate(self) -> np.ndarray:

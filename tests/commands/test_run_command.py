@@ -51,7 +51,9 @@ def test_the_direct_run_is_what_a_program_does(call: Callable[..., str], folder:
     from noeira.commands.support.values import drawn_input
     from noeira.nn import Adam, CrossEntropy
 
-    program = noeira.compile(load_network("net.py:Plain"), CrossEntropy, Adam(), batch=5, seed=7)
+    program = noeira.compile(
+        load_network("net.py:Plain"), loss=CrossEntropy, optimizer=Adam(), batch=5, seed=7
+    )
     x, y = (drawn_input(given, 7, i) for i, given in enumerate(program.inputs))
     loss = program.step(x, y)
     call("run", "net.py:Plain", "--batch", "5", "--seed", "7", "--save", "out.npz")

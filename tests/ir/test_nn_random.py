@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noeira.errors import CompositionError, DtypeError, ParseError, ShapeError
+from noeira.errors import DtypeError, OptionError, ParseError
 from noeira.ir.random import (
     CHUNK,
     Distribution,
@@ -75,7 +75,7 @@ def test_an_element_has_its_words_wherever_a_range_begins():
 
 @pytest.mark.parametrize("seed", [-1, 1 << 32, 1.5, True, "0"])
 def test_a_seed_has_32_bits(seed: Any):
-    with pytest.raises(ShapeError, match="seed must be a whole number from 0 to 4294967295"):
+    with pytest.raises(OptionError, match="seed must be a whole number from 0 to 4294967295"):
         philox(seed, 0, 0, 1)
 
 
@@ -198,8 +198,8 @@ def test_how_an_initialiser_is_given():
     [
         (
             lambda: initializer("kaiming"),
-            "init must be an initialiser such as Kaiming, not 'kaiming'; there are Deterministic, "
-            "Kaiming, Normal, ScaledKaiming, TruncNormalIn, Xavier, Zero",
+            "init must be an initialiser such as Kaiming, not 'kaiming': write init=Kaiming; there "
+            "are Deterministic, Kaiming, Normal, ScaledKaiming, TruncNormalIn, Xavier, Zero",
         ),
         (
             lambda: initializer(Normal),
@@ -213,6 +213,6 @@ def test_how_an_initialiser_is_given():
     ],
 )
 def test_one_message_for_each_mistake(make: Any, message: str):
-    with pytest.raises(CompositionError) as found:
+    with pytest.raises(OptionError) as found:
         make()
     assert str(found.value) == message

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from noeira.errors import CompositionError
+from noeira.errors import OptionError, VerifyError
+from noeira.ir.op import OPS
 from noeira.nn import SGD, Adam, AdamW, ReLU
 from noeira.nn.optimizer import optimizer
+from noeira.passes.update import ApplyOptimizer
 
 
 def test_options_are_every_field_but_the_learning_rate():
@@ -49,7 +52,13 @@ def test_how_an_optimizer_is_given():
         (lambda: Adam(beta2=-0.1), "Adam: beta2 must be at least 0 and less than 1, not -0.1"),
         (lambda: Adam(eps=-1e-8), "Adam: eps must be 0 or greater, not -1e-08"),
         (lambda: AdamW(weight_decay=-1), "AdamW: weight_decay must be 0 or greater, not -1.0"),
-        (lambda: SGD(momentum=-0.9), "SGD: momentum must be 0 or greater, not -0.9"),
+        (lambda: SGD(momentum=-0.9), "SGD: momentum must be at least 0 and less than 1, not -0.9"),
+        (
+            lambda: SGD(momentum=2),
+            "SGD: momentum must be at least 0 and less than 1, not 2.0",
+        ),
+        (lambda: SGD(dampening=0.1), "SGD: dampening needs momentum greater than 0"),
+        (lambda: SGD(nesterov=1), "SGD: nesterov must be True or False, not 1"),  # type: ignore[arg-type]
         (
             lambda: SGD(nesterov=True),
             "SGD: nesterov needs momentum greater than 0 and dampening 0",
@@ -83,7 +92,8 @@ def test_how_an_optimizer_is_given():
         ),
         (
             lambda: optimizer("adam"),
-            "optimizer must be one such as Adam(lr=1e-3), not 'adam'; there are SGD, Adam, AdamW",
+            "optimizer must be one such as Adam(lr=1e-3), not 'adam': write optimizer=Adam; "
+            "there are SGD, Adam, AdamW",
         ),
         (
             lambda: optimizer(ReLU),
@@ -92,6 +102,26 @@ def test_how_an_optimizer_is_given():
     ],
 )
 def test_one_message_for_each_mistake(make: Any, message: str):
-    with pytest.raises(CompositionError) as found:
+    with pytest.raises(OptionError) as found:
         make()
     assert str(found.value) == message
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "message"),
+    [
+        ("adam", {"beta1": 2.0}, "Adam: beta1 must be at least 0 and less than 1, not 2.0"),
+        ("sgd", {"momentum": -1.0}, "SGD: momentum must be at least 0 and less than 1, not -1.0"),
+        ("sgd", {"nesterov": True}, "SGD: nesterov needs momentum greater than 0"),
+    ],
+)
+def test_a_graph_has_the_same_bounds(op: str, options: dict[str, Any], message: str):
+    with pytest.raises(VerifyError, match=message):
+        ApplyOptimizer(op, options=tuple(options.items())).moments()
+
+
+def test_the_options_of_an_op_are_those_of_the_optimizer():
+    for kind in (SGD, Adam, AdamW):
+        names = [f.name for f in fields(OPS[kind.op].Attrs)]
+        assert names == [*kind().options(), "decay"]
+        assert list(kind().options()) == [f.name for f in fields(kind)][1:]

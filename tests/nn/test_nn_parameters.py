@@ -11,7 +11,7 @@ import pytest
 from usage_types import MLP, Affine
 
 import noeira
-from noeira.errors import DtypeError, NoeiraError, ShapeError
+from noeira.errors import NoeiraError, OptionError, ShapeError
 from noeira.ir.random import INITIAL_STREAM, Distribution, constant, fill
 from noeira.nn import (
     Adam,
@@ -179,9 +179,9 @@ def test_a_fused_network_begins_like_its_unfused_twin():
 def test_dtypes_of_an_instance():
     net = Small(dtype="f64")
     assert net[0].weight.val.dtype == np.float64
-    with pytest.raises(DtypeError, match="parameters are kept in f32 or f64, not 'f16'"):
+    with pytest.raises(OptionError, match="parameters are kept in f32 or f64, not 'f16'"):
         Small(dtype="f16")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="seed must be"):
+    with pytest.raises(OptionError, match="seed must be"):
         Small(seed=-1)
 
 
@@ -198,7 +198,7 @@ def test_dtypes_of_an_instance():
     ],
 )
 def test_a_dtype_is_written_short(dtype: Any, message: str):
-    with pytest.raises(DtypeError) as found:
+    with pytest.raises(OptionError) as found:
         Small(dtype=dtype)
     assert str(found.value) == message
 

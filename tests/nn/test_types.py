@@ -17,7 +17,7 @@ import usage_types
 from usage_types import MLP, Affine, Block
 
 import noeira.nn
-from noeira.errors import CompositionError, FusionError
+from noeira.errors import CompositionError, FusionError, OptionError
 from noeira.nn import (
     ELU,
     GELU,
@@ -422,7 +422,8 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
     ],
 )
 def test_one_message_for_each_mistake(make: Callable[[], Any], message: str):
-    says(make, message)
+    option = message.startswith(("loss", "metric")) and "needs its parameters" not in message
+    says(make, message, OptionError if option else CompositionError)
 
 
 @pytest.mark.parametrize(

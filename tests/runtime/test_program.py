@@ -520,11 +520,11 @@ WRONG = [
     ),
     (
         lambda p, x, y: p.step(x, np.where(np.arange(10) == 7, 5, y)),
-        "ShapeError",
+        "DataError",
         "y[7] is 5; it must be from 0 to 4",
     ),
-    (lambda p, x, y: p.step(x, y - 9), "ShapeError", "it must be from 0 to 4"),
-    (lambda p, x, y: p.step(x, y.astype("i8") + 2**32), "ShapeError", "y[0] is 42949672"),
+    (lambda p, x, y: p.step(x, y - 9), "DataError", "it must be from 0 to 4"),
+    (lambda p, x, y: p.step(x, y.astype("i8") + 2**32), "DataError", "y[0] is 42949672"),
     (lambda p, x, y: p.step([[1.0]], y), "DtypeError", "x is a list, not an array"),
     (
         lambda p, x, y: p.step(x, y.tolist()),
@@ -560,7 +560,7 @@ WRONG = [
     ),
     (
         lambda p, x, y: p.load(x, y, evaluation=(x, y + 9)),
-        "ShapeError",
+        "DataError",
         "evaluation y[0] is",
     ),
     (
@@ -573,8 +573,8 @@ WRONG = [
         "ShapeError",
         "evaluation y has 5 rows, evaluation x has 10",
     ),
-    (lambda p, x, y: p.steps(-1), "ShapeError", "whole number of at least 1, not -1"),
-    (lambda p, x, y: p.steps(1.5), "ShapeError", "whole number of at least 1, not 1.5"),
+    (lambda p, x, y: p.steps(-1), "OptionError", "whole number of at least 1, not -1"),
+    (lambda p, x, y: p.steps(1.5), "OptionError", "whole number of at least 1, not 1.5"),
     (lambda p, x, y: setattr(p, "lr", -1), "NoeiraError", "lr must be a finite number"),
     (lambda p, x, y: setattr(p, "lr", float("nan")), "NoeiraError", "lr must be a finite number"),
     (lambda p, x, y: p.load(x, y, evaluation=x), "DataError", "evaluation must be a pair (x, y)"),
@@ -624,7 +624,7 @@ def no_compiler(*sizes: int) -> Any:
     ("error", "change"),
     [
         (noeira.ShapeError, lambda x, y: (x, y[:5])),
-        (noeira.ShapeError, lambda x, y: (x, y + 9)),
+        (noeira.DataError, lambda x, y: (x, y + 9)),
         (noeira.ShapeError, lambda x, y: (x[:5], y[:5])),
         (noeira.DtypeError, lambda x, y: (x.astype("f8"), y)),
         (noeira.CompilerError, no_compiler),
@@ -647,7 +647,7 @@ def test_a_load_that_fails_leaves_the_data_that_was_there(
         elif failing:
             with pytest.raises(error):
                 program.load(*change(x, y))
-            with pytest.raises(noeira.ShapeError):
+            with pytest.raises(noeira.DataError):
                 program.load(x, y, evaluation=(x, y + 9))
         found += [program.steps(4), program.evaluate()["loss"]]
         program.load(x, y)

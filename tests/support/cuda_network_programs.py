@@ -36,7 +36,9 @@ def batch(rows: int, dtype: str = "f32") -> tuple[np.ndarray, np.ndarray]:
 
 def compiled(target: str, net: Any = SMALL, rows: int = 7, dtype: Any = "f32") -> noeira.Program:
     """A network with its step for a target."""
-    return noeira.compile(net, CrossEntropy, Adam(), batch=rows, dtype=dtype, target=target)
+    return noeira.compile(
+        net, loss=CrossEntropy, optimizer=Adam(), batch=rows, dtype=dtype, target=target
+    )
 
 
 def bits(program: noeira.Program) -> list[bytes]:

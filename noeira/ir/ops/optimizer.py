@@ -4,10 +4,12 @@ is not ok.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import DtypeError, OptionError, ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import expect
 from noeira.ir.op import Op
@@ -51,14 +53,82 @@ def decay_mask(ranges: tuple[Range, ...], p: np.ndarray) -> np.ndarray:
     return mask
 
 
+NOT_NEGATIVE = (0.0, math.inf)
+BELOW_ONE = (0.0, 1.0)
+
+
 @dataclass(frozen=True)
-class SGDAttrs(graph.Attrs):
-    """decay: the elements that weight_decay applies to."""
+class OptimizerOptions(graph.Attrs):
+    """The parent of the options of optimizers: those of an op, and of the values that users write.
+
+    bounds: option -> (low, high); it must be at least low and less than high.
+    """
+
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    def __post_init__(self) -> None:
+        """Raises OptionError for a value out of its range."""
+        bounds = dict[str, tuple[float, float]]()
+        for cls in reversed(type(self).__mro__):
+            bounds |= vars(cls).get("bounds", {})
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "bool" and not isinstance(value, bool):
+                raise self.out_of_range(field.name, "True or False")
+            if field.type == "float":
+                if not is_number(value):
+                    raise self.out_of_range(field.name, "a finite number")
+                object.__setattr__(self, field.name, float(value))
+        for name, (low, high) in bounds.items():
+            if not low <= getattr(self, name) < high:
+                least = f"at least {low:g} and less than {high:g}"
+                raise self.out_of_range(name, least if high < math.inf else f"{low:g} or greater")
+
+    def out_of_range(self, name: str, wanted: str) -> OptionError:
+        """The error for an option that is not what it must be."""
+        return OptionError(f"{self.label}: {name} must be {wanted}, not {getattr(self, name)!r}")
+
+    @property
+    def label(self) -> str:
+        """Whose options these are, as messages name it."""
+        return type(self).__name__.removesuffix("Attrs")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
+        return False
+    return math.isfinite(value)
+
+
+@dataclass(frozen=True)
+class SGDOptions(OptimizerOptions):
+    """What stochastic gradient descent can be told."""
 
     momentum: float = 0.0
     dampening: float = 0.0
     nesterov: bool = False
     weight_decay: float = 0.0
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "momentum": BELOW_ONE,
+        "dampening": BELOW_ONE,
+        "weight_decay": NOT_NEGATIVE,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nesterov and (self.momentum == 0 or self.dampening != 0):
+            raise OptionError(
+                f"{self.label}: nesterov needs momentum greater than 0 and dampening 0"
+            )
+        if self.dampening and self.momentum == 0:
+            raise OptionError(f"{self.label}: dampening needs momentum greater than 0")
+
+
+@dataclass(frozen=True)
+class SGDAttrs(SGDOptions):
+    """decay: the elements that weight_decay applies to."""
+
     decay: tuple[Range, ...] = ()
 
 
@@ -155,9 +225,9 @@ class SGD(Optimizer):
 
 
 @dataclass(frozen=True)
-class AdamAttrs(graph.Attrs):
-    """decoupled: weight decay acts on the parameters (AdamW), not on the gradient; decay: the
-    elements it acts on.
+class AdamOptions(OptimizerOptions):
+    """What Adam can be told. decoupled: weight decay acts on the parameters (AdamW), not on the
+    gradient.
     """
 
     beta1: float = 0.9
@@ -165,6 +235,18 @@ class AdamAttrs(graph.Attrs):
     eps: float = 1e-8
     weight_decay: float = 0.0
     decoupled: bool = False
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {
+        "beta1": BELOW_ONE,
+        "beta2": BELOW_ONE,
+        "eps": NOT_NEGATIVE,
+        "weight_decay": NOT_NEGATIVE,
+    }
+
+
+@dataclass(frozen=True)
+class AdamAttrs(AdamOptions):
+    """decay: the elements that weight_decay acts on."""
+
     decay: tuple[Range, ...] = ()
 
 

@@ -5,10 +5,11 @@ outputs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from noeira.errors import CompositionError
+from noeira.errors import OptionError
 from noeira.ir.random import Distribution, zero
 
 
@@ -20,11 +21,11 @@ class Initializer:
     """
 
     def __class_getitem__(cls, args: Any) -> Any:
-        """The initialiser with its parameters. Raises CompositionError."""
+        """The initialiser with its parameters. Raises OptionError."""
         values = args if isinstance(args, tuple) else (args,)
         needed = [field.name for field in fields(cls)]
         if len(values) != len(needed):
-            raise CompositionError(
+            raise OptionError(
                 f"{cls.__name__}: write {cls.__name__}[{', '.join(needed)}]"
                 if needed
                 else f"{cls.__name__} takes no parameters: write {cls.__name__}"
@@ -120,30 +121,37 @@ def uniform(bound: float) -> Distribution:
 
 
 def check_number(owner: Initializer, name: str, value: Any, above: float = -math.inf) -> None:
-    """Raises CompositionError unless `value` is a finite number greater than `above`."""
+    """Raises OptionError unless `value` is a finite number greater than `above`."""
     if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-        raise CompositionError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
+        raise OptionError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
     if not math.isfinite(value) or value <= above:
         wanted = "finite" if above == -math.inf else f"greater than {above:g}"
-        raise CompositionError(f"{type(owner).__name__}: {name} must be {wanted}, not {value!r}")
+        raise OptionError(f"{type(owner).__name__}: {name} must be {wanted}, not {value!r}")
 
 
 def initializer(value: Any) -> Initializer:
     """What a user gave as `init`: an initialiser, or the class of one that has no parameters.
 
-    Raises CompositionError.
+    Raises OptionError.
     """
     if isinstance(value, Initializer):
         return value
     if isinstance(value, type) and issubclass(value, Initializer) and value is not Initializer:
         needed = [field.name for field in fields(value)]
         if needed:
-            raise CompositionError(
+            raise OptionError(
                 f"init: {value.__name__} needs its parameters: "
                 f"write {value.__name__}[{', '.join(needed)}]"
             )
         return value()
-    known = ", ".join(sorted(child.__name__ for child in Initializer.__subclasses__()))
-    raise CompositionError(
-        f"init must be an initialiser such as Kaiming, not {value!r}; there are {known}"
+    known = {child.__name__: child for child in Initializer.__subclasses__()}
+    raise OptionError(
+        f"init must be an initialiser such as Kaiming, not {value!r}"
+        f"{written_out('init', value, known)}; there are {', '.join(sorted(known))}"
     )
+
+
+def written_out(option: str, value: Any, known: Iterable[str]) -> str:
+    """`: write init=Xavier` where a text is the name of what was meant."""
+    found = [name for name in known if isinstance(value, str) and name.lower() == value.lower()]
+    return f": write {option}={found[0]}" if found else ""

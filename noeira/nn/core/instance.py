@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from noeira.errors import CompositionError, DtypeError
+from noeira.errors import CompositionError, OptionError
 from noeira.ir.states import BUFFERS, PARAMS
 from noeira.nn.core.init import initializer
 from noeira.nn.core.parameters import Parameter, StateTensor, joined
@@ -30,16 +30,13 @@ class Instance:
     def begin(self: Any, init: Any, seed: int, dtype: str) -> None:
         """Allocate the store of a whole network and fill it."""
         from noeira.ir.initial import begin_state
-        from noeira.ir.random import check_key
+        from noeira.ir.random import check_seed
         from noeira.nn.core.tensors import tensors
         from noeira.runtime.store import Store
 
         rule = initializer(init)
-        check_key(seed, 0)
-        if dtype not in ("f32", "f64"):
-            raise DtypeError(
-                f"parameters are kept in f32 or f64, not {described(dtype)}{near(dtype)}"
-            )
+        check_seed(seed)
+        check_dtype(dtype)
         module: type[Module] = type(self)
         made = tensors(module, rule, dtype)
         self.store = Store(made.layout(PARAMS), dtype, made.layout(BUFFERS))
@@ -80,6 +77,13 @@ class Instance:
         place = f" at {self.path}" if self.path else ""
         count = sum(info.size for info in module.parameters().values())
         return f"<{module!r}{place}: {module.shapes()}, {count:,} parameters>"
+
+
+def check_dtype(dtype: Any) -> Literal["f32", "f64"]:
+    """The dtype, one that parameters can have. Raises OptionError."""
+    if dtype not in ("f32", "f64"):
+        raise OptionError(f"parameters are kept in f32 or f64, not {described(dtype)}{near(dtype)}")
+    return dtype
 
 
 def near(dtype: Any) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.cuda.arch import OLDEST, arch_name, capability_of
-from noeira.errors import DeviceError
+from noeira.errors import DeviceError, MissingError
 from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 from noeira.runtime.fork import Lock
 
@@ -63,17 +63,6 @@ FORKED = (
     "CUDA does not work in a process that was forked after its parent began to use it: start "
     "processes by 'spawn', or fork before the first call"
 )
-
-
-class MissingError(DeviceError):
-    """Something that a GPU needs is not there. what: `pycuda`, `NVIDIA driver` or `GPU`."""
-
-    def __init__(self, what: str, text: str, advice: str) -> None:
-        super().__init__(f"{text}: {advice}")
-        self.what, self.text, self.advice = what, text, advice
-
-    def __reduce__(self) -> tuple[type[MissingError], tuple[str, str, str]]:
-        return type(self), (self.what, self.text, self.advice)
 
 
 @dataclass(frozen=True)
