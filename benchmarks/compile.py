@@ -98,10 +98,10 @@ def measure(network: str, rounds: int) -> list[dict[str, Any]]:
 def passes() -> tuple[int, float]:
     """Plain nodes of a deep network's training step, and milliseconds of all passes on them."""
     from noeira.compiler import run_passes
-    from noeira.job import Job
+    from noeira.job import job_of
     from noeira.nn import MSE, Adam, LinearReLU, Repeat
 
-    dump = Job(Repeat[LAYERS, LinearReLU[8, 8]], 4, MSE, Adam()).step()
+    dump = job_of(Repeat[LAYERS, LinearReLU[8, 8]], batch=4, loss=MSE, optimizer=Adam()).step()
     started = time.perf_counter()
     graph = run_passes(dump).graph
     return sum(len(node.parts) for node in graph.nodes), 1e3 * (time.perf_counter() - started)

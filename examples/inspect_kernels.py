@@ -9,7 +9,7 @@ from noeira.codegen.c.isa import AVX2
 from noeira.codegen.c.target import CTarget
 from noeira.ir.plan import parse_plan
 from noeira.ir.text import Dump, parse_dump
-from noeira.job import Job
+from noeira.job import job_of
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.passes.pipeline import resume
 from noeira.planning.memory import make_plan
@@ -27,7 +27,7 @@ def show(title: str, text: object) -> None:
 def main() -> None:
     """Print the stages of one training step."""
     show("the type", f"{Tiny.__base__!r}: {Tiny.shapes()}\n")
-    job = Job(Tiny, batch=8, loss=CrossEntropy, optimizer=SGD(lr=0.1))
+    job = job_of(Tiny, batch=8, loss=CrossEntropy, optimizer=SGD(lr=0.1))
 
     traced = job.step()
     show("the graph of the network, nothing done yet", traced)

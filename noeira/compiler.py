@@ -8,24 +8,17 @@ Every stage is frozen and has a text; `NOEIRA_DUMP=folder` writes them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Unpack
 
 from noeira import config
-from noeira.codegen.choices import ChoicesLike
 from noeira.dump import Dumper
-from noeira.errors import CompositionError, DtypeError
 from noeira.ir.entry import DataPass, Entry
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import check_options, check_type, check_unchanged, make_job
+from noeira.job import Job, check_unchanged
 from noeira.log import log_once
-from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
-from noeira.nn.core.signature import Shape
-from noeira.nn.core.trace import per_sample
-from noeira.nn.loss import LossLike
-from noeira.nn.metrics import MetricLike
-from noeira.nn.optimizer import Optimizer
+from noeira.options import CompileOptions, Options, options_of, takes
 from noeira.passes.pipeline import resume
 from noeira.runtime.program import Program
 from noeira.runtime.reference import ReferenceToolchain
@@ -38,19 +31,8 @@ if TYPE_CHECKING:
     from noeira.codegen.target import Target
 
 
-def compile(
-    net: type[Module] | Module,
-    loss: LossLike | None = None,
-    optimizer: Optimizer | type[Optimizer] | None = None,
-    batch: int = 1,
-    input: Shape | tuple[Shape, ...] | None = None,
-    init: Initializer | type[Initializer] = Kaiming,
-    seed: int = 0,
-    dtype: Literal["f32", "f64"] = "f32",
-    target: str = "cpu",
-    metrics: Sequence[MetricLike] | None = None,
-    choices: ChoicesLike = None,
-) -> Program:
+@takes(CompileOptions)
+def compile(net: type[Module] | Module, **options: Unpack[CompileOptions]) -> Program:
     """Compile a network, by type (new parameters) or by instance (the program shares the
     instance's).
 
@@ -61,43 +43,26 @@ def compile(
     tune`); default: that of NOEIRA_CHOICES, else the rules.
     target: `cpu`; `cuda`, a GPU; `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or
     `reference` (NumPy; also what `cpu` falls back to without a compiler, and says so). Raises
-    CompositionError, ShapeError, FusionError, CompilerError or DeviceError.
+    OptionError, CompositionError, ShapeError, FusionError, CompilerError or DeviceError.
     """
-    return program_of(
-        net, loss, optimizer, batch, input, init, seed, dtype, target, metrics, choices
-    ).prepare()
+    return program_of(net, *options_of(net, options, "compile")).prepare()
 
 
-def program_of(
-    net: type[Module] | Module,
-    loss: LossLike | None,
-    optimizer: Optimizer | type[Optimizer] | None,
-    batch: int,
-    input: Shape | tuple[Shape, ...] | None,
-    init: Initializer | type[Initializer],
-    seed: int,
-    dtype: str,
-    target: str,
-    metrics: Sequence[MetricLike] | None = None,
-    choices: ChoicesLike = None,
-) -> Program:
-    """What `compile` gives, with nothing built yet: each unit is built when it is first needed."""
-    check_options(batch, target, loss, optimizer)
-    if isinstance(net, Module):
-        if net.path:
-            raise CompositionError(f"compile takes a whole network; this is its part at {net.path}")
-        if dtype not in ("f32", net.store.dtype):
-            raise DtypeError(f"the instance's parameters are {net.store.dtype}, not {dtype}")
-        instance, dtype = net, net.store.dtype
-    else:
-        check_type(net)
-        net.solve(*per_sample(net, input))
-        instance = net(init=init, seed=seed, dtype=dtype)  # type: ignore[arg-type]
+def program_of(net: type[Module] | Module, kind: type[Module], options: Options) -> Program:
+    """What `compile` gives, with nothing built yet: each unit is built when it is first needed.
+
+    kind: the type of the network.
+    """
+    instance = (
+        net
+        if isinstance(net, Module)
+        else net(init=options.init, seed=options.seed, dtype=options.dtype)
+    )
     for sentence in config.unknown_settings():
         log_once("warning", sentence)
-    job = make_job(type(instance), loss, optimizer, batch, input, init, dtype, metrics)
-    toolchain = TARGETS[target].open(TARGETS[target].table(choices))
-    name = type(instance).__name__
+    job = Job(kind, options)
+    toolchain = TARGETS[options.target].open(options.choices)
+    name = kind.__name__
     entries, units = job.entries(), list[Unit]()
 
     def build_entries() -> Unit:
@@ -116,11 +81,11 @@ def program_of(
         build_entries,
         build_resident,
         entries[-1].dump.graph.inputs,
-        batch=job.batch,
+        batch=options.batch,
         target=toolchain.name,
-        seed=seed,
-        trains=job.optimizer is not None,
-        metrics=job.metric_names,
+        seed=options.seed,
+        trains=options.optimizer is not None,
+        metrics=options.metric_names,
         module=instance,
         choices=toolchain.choices,
     )

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Unpack
 
-from noeira.errors import CompositionError, NoeiraError, ShapeError
+from noeira.errors import NoeiraError
 from noeira.ir.entry import DataPass, Entry, in_batches
 from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
 from noeira.ir.op import op
 from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
 from noeira.ir.text import Dump
 from noeira.ir.verify import verify
-from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.module import Module
-from noeira.nn.core.signature import Shape
-from noeira.nn.core.targets import check_metrics, target_patterns
-from noeira.nn.core.trace import graph_name, per_sample, trace
-from noeira.nn.loss import Loss, LossLike, loss_type
-from noeira.nn.metrics import Accuracy, MetricLike, metric_types
-from noeira.nn.optimizer import Optimizer
-from noeira.nn.optimizer import optimizer as optimizer_value
+from noeira.nn.core.trace import graph_name, trace
+from noeira.nn.loss import Loss
+from noeira.options import CompileOptions, Options, options_of, takes
 from noeira.passes.base import Pass
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.fuse import Fuse
@@ -33,7 +28,6 @@ from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
-from noeira.runtime.targets import target_called
 
 # Batches of the data set that entries over resident data are shown for where nothing is loaded.
 SHOWN_BATCHES = 2
@@ -41,34 +35,28 @@ SHOWN_BATCHES = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What is compiled: a network type with everything that decides its graphs."""
+    """What is compiled: a network type and the options that decide its graphs. Made by `job_of`."""
 
     net: type[Module]
-    batch: int = 1
-    loss: type[Loss] | None = None
-    optimizer: Optimizer | None = None
-    metrics: tuple[type[Module], ...] = ()
-    input: Shape | tuple[Shape, ...] | None = None
-    init: Initializer | type[Initializer] = Kaiming
-    dtype: str = "f32"
+    options: Options
 
     def entries(self) -> list[Entry]:
         """The entries that need no data set: forward, with a loss gradients, with an optimizer
         step.
         """
-        found = [Entry(self.forward(), self.batch, "rows")]
-        if self.loss is not None and self.net.parameters():
-            found.append(Entry(self.gradients(), self.batch, "batch"))
-        if self.optimizer is not None:
-            found.append(Entry(self.step(), self.batch, "batch"))
+        found = [Entry(self.forward(), self.options.batch, "rows")]
+        if self.options.loss is not None and self.net.parameters():
+            found.append(Entry(self.gradients(), self.options.batch, "batch"))
+        if self.options.optimizer is not None:
+            found.append(Entry(self.step(), self.options.batch, "batch"))
         return found
 
     def entries_with_data(self) -> list[Entry]:
         """All entries, those over resident data for a data set of SHOWN_BATCHES batches."""
-        found, samples = self.entries(), SHOWN_BATCHES * self.batch
-        if self.optimizer is not None:
+        found, samples = self.entries(), SHOWN_BATCHES * self.options.batch
+        if self.options.optimizer is not None:
             found += self.training(samples).entries
-        if self.loss is not None:
+        if self.options.loss is not None:
             found += self.evaluation(samples).entries
         return found
 
@@ -81,16 +69,18 @@ class Job:
 
     def forward(self) -> Dump:
         """The network in evaluation mode."""
-        return self.dump("forward", self.batch, loss=None, phase="eval")
+        return self.dump("forward", self.options.batch, loss=None, phase="eval")
 
     def step(self) -> Dump:
         """One training step."""
-        return self.dump("step", self.batch, loss=self.loss, passes=self.training_passes())
+        return self.dump(
+            "step", self.options.batch, loss=self.options.loss, passes=self.training_passes()
+        )
 
     def gradients(self) -> Dump:
         """Loss and gradients."""
         passes = (Hold(), Vjp(), KeepGradients())
-        return self.dump("gradients", self.batch, loss=self.loss, passes=passes)
+        return self.dump("gradients", self.options.batch, loss=self.options.loss, passes=passes)
 
     def training(self, samples: int) -> DataPass:
         """Training steps over resident data, the smaller last batch included."""
@@ -98,9 +88,9 @@ class Job:
         def steps(name: str, rows: int) -> Entry:
             resident = Resident(samples, ((LOSS, float(rows)),))
             passes = (*self.training_passes(), resident)
-            return Entry(self.dump(name, rows, self.loss, passes=passes), rows, "training")
+            return Entry(self.dump(name, rows, self.options.loss, passes=passes), rows, "training")
 
-        return in_batches("steps", samples, self.batch, steps)
+        return in_batches("steps", samples, self.options.batch, steps)
 
     def order(self, samples: int) -> Entry:
         """The order in which an epoch takes the samples of resident data."""
@@ -114,16 +104,11 @@ class Job:
         """Loss and metrics over resident data; nothing over none."""
 
         def evaluate(name: str, rows: int) -> Entry:
-            graph = self.trace(name, rows, self.loss, "eval", self.metrics)
+            graph = self.trace(name, rows, self.options.loss, "eval", self.options.metrics)
             weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
             return Entry(dump_of(graph, (Resident(samples, weights),)), rows, "evaluation")
 
-        return in_batches("evaluate", samples, max(min(self.batch, samples), 1), evaluate)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        """What evaluation calls its metrics: `accuracy`, `topk[5]`."""
-        return tuple(repr(kind).lower() for kind in self.metrics)
+        return in_batches("evaluate", samples, max(min(self.options.batch, samples), 1), evaluate)
 
     def training_passes(self) -> tuple[Pass, ...]:
         """The passes that make a loss a training step."""
@@ -131,8 +116,8 @@ class Job:
 
     def update(self) -> ApplyOptimizer:
         """The pass that appends the optimizer."""
-        assert self.optimizer is not None
-        chosen = self.optimizer
+        assert self.options.optimizer is not None
+        chosen = self.options.optimizer
         return ApplyOptimizer(chosen.op, chosen.lr, tuple(chosen.options().items()))
 
     def dump(
@@ -160,10 +145,10 @@ class Job:
             batch=batch,
             loss=loss,
             metrics=metrics,
-            input=self.input,
+            input=self.options.input,
             phase=phase,
-            init=self.init,
-            dtype=self.dtype,
+            init=self.options.init,
+            dtype=self.options.dtype,
             entry=entry,
         )
 
@@ -174,55 +159,10 @@ def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...]) -> Dump:
     return Dump(verify(graph, after="trace"), ("trace",), tuple(map(str, todo)))
 
 
-def make_job(
-    net: type[Module],
-    loss: LossLike | None,
-    optimizer: Optimizer | type[Optimizer] | None,
-    batch: int,
-    input: Shape | tuple[Shape, ...] | None,
-    init: Initializer | type[Initializer],
-    dtype: str,
-    metrics: Sequence[MetricLike] | None,
-) -> Job:
-    """The job behind the options of `compile`: losses, metrics and optimizers in whatever form they
-    were given.
-    """
-    loss_kind = None if loss is None else loss_type(loss)
-    chosen = None if optimizer is None else optimizer_value(optimizer)
-    if chosen is not None and not net.parameters():
-        raise CompositionError(f"{net!r} has no parameters, so there is nothing to train")
-    kinds = default_metrics(net, loss_kind, input) if metrics is None else metric_types(metrics)
-    check_metrics(net, net.solve(*per_sample(net, input)).outputs, loss_kind, kinds, dtype)
-    return Job(net, int(batch), loss_kind, chosen, kinds, input, init, dtype)
-
-
-def default_metrics(
-    net: type[Module], loss: type[Loss] | None, input: Shape | tuple[Shape, ...] | None
-) -> tuple[type[Module], ...]:
-    """Accuracy, where the loss takes one output and class numbers."""
-    if loss is None:
-        return ()
-    outputs = net.solve(*per_sample(net, input)).outputs
-    targets = target_patterns(net, outputs, [loss])
-    return (Accuracy,) if len(outputs) == len(targets) == 1 and targets[0].limit else ()
-
-
-def check_type(net: Any) -> None:
-    """Raises CompositionError unless `net` is a network type."""
-    if not isinstance(net, type) or not issubclass(net, Module):
-        raise CompositionError(f"compile takes a network type such as Linear[784, 10], not {net!r}")
-    net.need_parameters("compile")
-
-
-def check_options(batch: Any, target: str, loss: Any, optimizer: Any) -> None:
-    """Raises ShapeError, DeviceError or CompositionError for options that cannot be."""
-    if isinstance(batch, bool) or not hasattr(batch, "__index__") or batch < 1:
-        raise ShapeError(f"batch must be a whole number of at least 1, not {batch!r}")
-    target_called(target)
-    if optimizer is not None and loss is None:
-        raise CompositionError(
-            "an optimizer needs a loss: compile(net, loss=CrossEntropy, optimizer=…)"
-        )
+@takes(CompileOptions)
+def job_of(net: type[Module] | Module, **options: Unpack[CompileOptions]) -> Job:
+    """The job of a network under the options of `compile`; nothing is allocated."""
+    return Job(*options_of(net, options, "job_of"))
 
 
 def check_unchanged(entries: Sequence[Entry]) -> None:

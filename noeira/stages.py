@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from noeira.codegen.c.isa import ISAS, PLAIN
 from noeira.codegen.c.target import CTarget
@@ -18,12 +18,9 @@ from noeira.errors import DeviceError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.ir.text import Dump
-from noeira.job import Job, check_options, check_type, make_job
-from noeira.nn.core.init import Initializer, Kaiming
+from noeira.job import Job
 from noeira.nn.core.module import Module
-from noeira.nn.core.signature import Shape
-from noeira.nn.loss import CrossEntropy, LossLike
-from noeira.nn.optimizer import Adam, Optimizer
+from noeira.options import CompileOptions, GraphOptions, check_names, options_of, training
 from noeira.passes.pipeline import resume
 from noeira.planning.memory import make_plan
 from noeira.runtime.targets import TARGETS
@@ -83,20 +80,13 @@ class Stages:
         return render_plans(self.job.net.__name__, [self.plan], self.target)
 
 
-class StepOptions(TypedDict, total=False):
-    """What decides the graphs of a network: the options of `compile`, and the entry looked at.
+class StepOptions(GraphOptions, total=False):
+    """What decides the graphs of a network, with the defaults of training, and the entry looked at.
 
-    batch: rows of a step, default 100. loss, default CrossEntropy: without one (None) there is only
-    `forward`; optimizer, default Adam. entry: `step`, `gradients` or `forward`, by default the last
-    of these that there is; or, over a data set of a few batches, `steps` or `evaluate`.
+    entry: `step`, `gradients` or `forward`, by default the last of these that there is; or, over a
+    data set of a few batches, `steps` or `evaluate`.
     """
 
-    batch: int
-    loss: LossLike | None
-    optimizer: Optimizer | type[Optimizer] | None
-    input: Shape | tuple[Shape, ...] | None
-    init: Initializer | type[Initializer]
-    dtype: str
     entry: str
 
 
@@ -115,26 +105,13 @@ class StageOptions(StepOptions, total=False):
 
 
 def stages_of(net: type[Module] | Module, **options: Unpack[StageOptions]) -> Stages:
-    """The stages of a network. Raises CompositionError, ShapeError, FusionError, or DeviceError for
-    a target, vector unit or GPU that there is not.
+    """The stages of a network. Raises OptionError, CompositionError, ShapeError, FusionError, or
+    DeviceError for a vector unit or GPU that there is not.
     """
-    kind: Any = type(net) if isinstance(net, Module) else net
-    check_type(kind)
-    loss, target = options.get("loss", CrossEntropy), options.get("target", "cpu")
-    optimizer = options.get("optimizer", None if loss is None else Adam)
-    batch = options.get("batch", 100)
-    check_options(batch, target, loss, optimizer)
-    job = make_job(
-        kind,
-        loss,
-        optimizer,
-        batch,
-        options.get("input"),
-        options.get("init", Kaiming),
-        options.get("dtype", "f32"),
-        None,
-    )
-    choices = TARGETS[target].table(options.get("choices"))
+    check_names(options, "the report", StageOptions)
+    own = {name: options[name] for name in CompileOptions.__annotations__ if name in options}
+    job = Job(*options_of(net, training(own), "the report"))
+    target, choices = job.options.target, job.options.choices
     language = target_of(target, options.get("isa"), options.get("arch"), choices)
     return Stages(job, language, options.get("entry", ""))
 

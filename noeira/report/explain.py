@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
-from noeira.errors import CompositionError, NoeiraError
+from noeira.errors import NoeiraError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
 from noeira.ir.op import node_cost
@@ -206,12 +206,13 @@ def explain(
     those of StageOptions, or a compiled program, whose own options then hold, but for `entry`.
     resources: compile a unit of CUDA, where there is a compiler, for what its kernels take of a
     GPU. Nothing is allocated.
-    Raises CompositionError, ShapeError, FusionError, or CompilerError if a kernel does not compile.
+    Raises OptionError, CompositionError, ShapeError, FusionError, or CompilerError if a kernel does
+    not compile.
     """
     if isinstance(net, Program):
         entry = options.pop("entry", "")
         if options:
-            raise CompositionError(
+            raise OptionError(
                 f"a program's options are those that it was compiled with; explain takes "
                 f"{', '.join(options)} with a network type"
             )

@@ -11,6 +11,7 @@ from noeira.ir.graph import ComputeGraph, Group, Node
 from noeira.ir.op import node_cost
 from noeira.ir.text import Dump
 from noeira.nn.core.module import Module
+from noeira.options import check_names
 from noeira.passes.pipeline import resume
 from noeira.report.runs import Run, by_path, fusible_runs, run_of
 from noeira.report.table import plural
@@ -113,6 +114,7 @@ def suggest(net: type[Module] | Module, **options: Unpack[StepOptions]) -> tuple
     Raises CompositionError, ShapeError or FusionError.
     """
     # Graphs are the same for every target: this one needs no compiler to be asked.
+    check_names(options, "suggest", StepOptions)
     return suggestions(stages_of(net, isa="plain", **options))
 
 

@@ -124,8 +124,8 @@ def summary_of(stages: Stages) -> Summary:
     return Summary(
         repr(net),
         str(net.shapes()),
-        stages.job.batch,
-        stages.job.dtype,
+        stages.job.options.batch,
+        stages.job.options.dtype,
         tensors,
         tuple(works),
         memory_of(plan),

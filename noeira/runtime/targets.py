@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.choices import ChoicesLike, chosen_table
 from noeira.codegen.language import CUDA, C, Language
-from noeira.errors import DeviceError, NoeiraError
+from noeira.errors import OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class RuntimeTarget:
     def table(self, choices: ChoicesLike) -> Choices:
         """The table of choices meant: one that is given, or that of NOEIRA_CHOICES.
 
-        Raises NoeiraError if one is given where there is nothing to choose, and as `chosen_table`.
+        Raises OptionError if one is given where there is nothing to choose, and as `chosen_table`.
         """
         if self.has_choices:
             return chosen_table(choices)
@@ -45,7 +45,7 @@ class RuntimeTarget:
             return NO_CHOICES
         having = ", ".join(one.name for one in TARGETS.values() if one.has_choices)
         why = "runs no kernels" if self.language is None else "is cut by rule alone"
-        raise NoeiraError(f"a table of choices is for target {having}: {self.name} {why}")
+        raise OptionError(f"a table of choices is for target {having}: {self.name} {why}")
 
     def open(self, choices: Choices = NO_CHOICES) -> Toolchain | ReferenceToolchain:
         """What makes programs for it. Raises DeviceError or CompilerError if something is missing;
@@ -95,9 +95,9 @@ TARGETS = {
 
 
 def target_called(name: str) -> RuntimeTarget:
-    """The target of that name. Raises DeviceError that lists them."""
+    """The target of that name. Raises OptionError that lists them."""
     if name not in TARGETS:
-        raise DeviceError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
+        raise OptionError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
     return TARGETS[name]
 
 

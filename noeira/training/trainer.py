@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Unpack
 
-from noeira.errors import DataError, ShapeError
-from noeira.nn.core.init import Initializer, Kaiming
+from noeira.errors import DataError, OptionError
 from noeira.nn.core.module import Module
-from noeira.nn.loss import CrossEntropy, LossLike
-from noeira.nn.metrics import MetricLike
-from noeira.nn.optimizer import Adam, Optimizer
+from noeira.options import CompileOptions, options_of, takes, training, whole_number
 from noeira.runtime.interrupts import Interrupts
 from noeira.runtime.program import Program
 from noeira.training.progress import Reporter
 from noeira.training.result import Epoch, TrainResult
-
-if TYPE_CHECKING:
-    from noeira.codegen.choices import ChoicesLike
 
 
 class Trainer:
     """Trains a network, given by type (new parameters) or by instance.
 
     The program is compiled at the first `fit`, when the shapes of the data are known; it is then in
-    `program`, and the trained instance in `net`. Options as for `noeira.compile`.
+    `program`, and the trained instance in `net`. Options as for `noeira.compile`, by default loss
+    CrossEntropy, optimizer Adam and a batch of 100. Raises OptionError, CompositionError or
+    ShapeError.
     """
 
-    def __init__(
-        self,
-        net: type[Module] | Module,
-        batch: int = 100,
-        loss: LossLike = CrossEntropy,
-        optimizer: Optimizer | type[Optimizer] = Adam(lr=1e-3),  # noqa: B008  (a frozen value)
-        init: Initializer | type[Initializer] = Kaiming,
-        target: str = "cpu",
-        seed: int = 0,
-        dtype: Literal["f32", "f64"] = "f32",
-        metrics: Sequence[MetricLike] | None = None,
-        choices: ChoicesLike = None,
-    ) -> None:
-        from noeira.job import check_options, check_type
-
-        check_options(batch, target, loss, optimizer)
-        if not isinstance(net, Module):
-            check_type(net)
-        self.given, self.batch, self.loss, self.optimizer = net, batch, loss, optimizer
-        self.init, self.target, self.seed, self.dtype = init, target, seed, dtype
-        self.metrics, self.choices = metrics, choices
+    @takes(CompileOptions, training({}))
+    def __init__(self, net: type[Module] | Module, **options: Unpack[CompileOptions]) -> None:
+        self.given, self.options = net, training(options)
+        _, checked = options_of(net, self.options, "Trainer", input_later=True)
+        if checked.loss is None or checked.optimizer is None:
+            raise OptionError("Trainer needs a loss and an optimizer")
         self.made: Program | None = None
         self.loaded: tuple[Any, ...] = ()
 
@@ -85,8 +65,7 @@ class Trainer:
         learned; while the program is built, at once. Raises NotFiniteError at a loss that is not
         finite, DataError, ShapeError or DtypeError for data that do not fit.
         """
-        if isinstance(epochs, bool) or not hasattr(epochs, "__index__") or epochs < 1:
-            raise ShapeError(f"epochs must be a whole number of at least 1, not {epochs!r}")
+        epochs = whole_number("epochs", epochs)
         given = pair("train", train), None if test is None else pair("test", test)
         try:
             program = self.prepare(*given, shuffle)
@@ -125,19 +104,8 @@ class Trainer:
         """A program for samples of these shapes, with nothing built yet."""
         from noeira.compiler import program_of
 
-        return program_of(
-            self.given,
-            self.loss,
-            self.optimizer,
-            self.batch,
-            input,
-            self.init,
-            self.seed,
-            self.dtype,
-            self.target,
-            self.metrics,
-            self.choices,
-        )
+        found = {**self.options, "input": self.options.get("input") or input}
+        return program_of(self.given, *options_of(self.given, found, "Trainer"))
 
     def one_epoch(
         self, program: Program, interrupts: Interrupts, reporter: Reporter, tested: bool

@@ -20,7 +20,7 @@ from noeira.errors import NoeiraError, ParseError
 from noeira.ir.choices import Choices, Factor, Problem, Row, parse_choices
 from noeira.ir.plan import Stage
 from noeira.ir.types import TensorType
-from noeira.job import make_job
+from noeira.job import job_of
 from noeira.nn import SGD, CrossEntropy
 from noeira.runtime.toolchain import c_toolchain
 
@@ -122,7 +122,13 @@ def test_a_table_that_is_not_there(tmp_path: Path) -> None:
 
 def program(choices: Any = None, target: str = "cpu") -> noeira.Program:
     return noeira.compile(
-        Small, CrossEntropy, SGD(lr=0.1), batch=BATCH, seed=3, target=target, choices=choices
+        Small,
+        loss=CrossEntropy,
+        optimizer=SGD(lr=0.1),
+        batch=BATCH,
+        seed=3,
+        target=target,
+        choices=choices,
     )
 
 
@@ -192,7 +198,7 @@ def test_the_setting_is_for_compiles_that_are_given_none(
 @needs_compiler
 def test_reports_say_what_comes_from_a_table(call: Call, folder: Path) -> None:
     target = host()
-    job = make_job(Small, CrossEntropy, None, 5, None, noeira.nn.Kaiming, "f32", ())
+    job = job_of(Small, loss=CrossEntropy, batch=5)
     (node, *_) = products(run_passes(job.forward()).graph, target)
     problem = target.problem(node)
     assert problem is not None

@@ -23,7 +23,7 @@ from noeira.codegen.sharing import renumbered
 from noeira.compiler import lower
 from noeira.errors import CompilerError
 from noeira.ir.plan import Plan
-from noeira.job import Job
+from noeira.job import job_of
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.runtime.build.library import build_library
 from noeira.runtime.build.plan_file import read_plans, write_plans
@@ -89,7 +89,9 @@ def kernel(name: str, factor: str = "2") -> tuple[str, tuple[str, ...]]:
 
 def plan_of(toolchain: CToolchain) -> Plan:
     """The plan of a training step."""
-    return lower(Job(NET, 20, CrossEntropy, Adam()).step(), toolchain.target)
+    return lower(
+        job_of(NET, batch=20, loss=CrossEntropy, optimizer=Adam()).step(), toolchain.target
+    )
 
 
 @needs_compiler

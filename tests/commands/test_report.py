@@ -120,7 +120,7 @@ def test_sums_of_gradients_say_whose():
 
 
 def test_a_program_is_explained_under_the_names_of_its_source():
-    program = noeira.compile(TinyFused, CrossEntropy, Adam(), batch=5)
+    program = noeira.compile(TinyFused, loss=CrossEntropy, optimizer=Adam(), batch=5)
     for entry in ("step", "gradients", "forward"):
         found = noeira.explain(program, entry=entry)
         assert found.name == f"tinyfused.{entry}"
@@ -132,7 +132,7 @@ def test_a_program_is_explained_under_the_names_of_its_source():
 
 
 def test_entries_over_loaded_data_are_explained_under_the_names_of_their_source():
-    program = noeira.compile(TinyFused, CrossEntropy, Adam(), batch=5)
+    program = noeira.compile(TinyFused, loss=CrossEntropy, optimizer=Adam(), batch=5)
     program.load(np.zeros((10, 4), np.float32), np.zeros(10, np.int32))
     program.steps(1)
     found, source = noeira.explain(program, entry="steps"), program.units[-1].source
@@ -141,7 +141,7 @@ def test_entries_over_loaded_data_are_explained_under_the_names_of_their_source(
 
 
 def test_a_reference_program_is_explained_as_c_would_run_it():
-    program = noeira.compile(Tiny, CrossEntropy, batch=5, target="reference")
+    program = noeira.compile(Tiny, loss=CrossEntropy, batch=5, target="reference")
     found = noeira.explain(program)
     assert found.name == "tiny.gradients" and found.target.startswith("c ")
     assert found.launches[1].hint == "2 launches; write LinearReLU[4, 3] for 1"

@@ -134,7 +134,7 @@ def test_gradients_of_every_size(gpu: CudaToolchain, size: int) -> None:
     x = random.standard_normal((size, size)).astype(np.float32)
     y, found = random.integers(0, size, size).astype(np.int32), []
     for target in ("cuda", "reference"):
-        program = noeira.compile(net, CrossEntropy, batch=size, target=target)
+        program = noeira.compile(net, loss=CrossEntropy, batch=size, target=target)
         loss = program.gradients(x, y)
         found.append((loss, program.store.view("grd", "0.weight").copy()))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
@@ -144,7 +144,7 @@ def test_gradients_of_every_size(gpu: CudaToolchain, size: int) -> None:
 def losses(target: str, steps: int) -> list[float]:
     """The loss of each step of the MLP on digits."""
     train = MNIST().train
-    program = noeira.compile(MLP, CrossEntropy, Adam(), batch=100, target=target)
+    program = noeira.compile(MLP, loss=CrossEntropy, optimizer=Adam(), batch=100, target=target)
     program.load(train.x[:4000], train.y[:4000])
     return [program.steps() for _ in range(steps)]
 
@@ -164,7 +164,7 @@ def test_steps_are_the_same_every_time(gpu: CudaToolchain) -> None:
 def test_mnist(gpu: CudaToolchain) -> None:
     mnist, accuracy = MNIST(), {}
     for target in ("cuda", "cpu"):
-        program = noeira.compile(MLP, CrossEntropy, Adam(), batch=100, target=target)
+        program = noeira.compile(MLP, loss=CrossEntropy, optimizer=Adam(), batch=100, target=target)
         test = mnist.test.x, mnist.test.y
         program.load(mnist.train.x, mnist.train.y, evaluation=test)
         program.steps(200)

@@ -30,7 +30,7 @@ from noeira.ir.plan import parse_plan
 from noeira.ir.text import Dump, graph_text, parse_dump, parse_graph, split_passes
 from noeira.ir.types import Range, TensorType
 from noeira.ir.verify import verify
-from noeira.job import Job
+from noeira.job import job_of
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.planning.memory import make_plan
 
@@ -391,7 +391,7 @@ def test_a_plan_has_a_call_for_every_launching_node_and_places_for_their_operand
 
 def test_every_stage_of_a_small_network(golden: Callable[..., None]):
     net = Sequential[LinearReLU[4, 8], Linear[8, 3]]
-    job = Job(net, 2, CrossEntropy, Adam(weight_decay=0.5))
+    job = job_of(net, batch=2, loss=CrossEntropy, optimizer=Adam(weight_decay=0.5))
     for dump in stages(job.training(6).entries[0].dump):
         golden(str(dump), dump.done[-1].partition("{")[0])
     golden(str(make_plan(compiled(job.step()), choose, "c avx512")), "plan")

@@ -14,7 +14,7 @@ from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.text import graph_text
 from noeira.ir.verify import verify
-from noeira.job import Job
+from noeira.job import job_of
 from noeira.nn import (
     MSE,
     Accuracy,
@@ -284,7 +284,7 @@ class HalfSquare(Module):
 
 
 def test_a_loss_is_returned_as_loss_whatever_it_calls_its_result():
-    job = Job(Linear[3, 2], 2, HalfSquare, Adam())  # type: ignore[arg-type]
+    job = job_of(Linear[3, 2], batch=2, loss=HalfSquare, optimizer=Adam())  # type: ignore[arg-type]
     assert lines(job.evaluation(2).entries[0].dump.graph)[-3:] == [
         "%loss.mse = mse(%linear, %target) : f32[]   from loss: HalfSquare by trace",
         "%loss = scale(%loss.mse) {factor = 0.5} : f32[]   from loss: HalfSquare by trace",
@@ -408,7 +408,9 @@ def test_a_fused_type_may_hold_states_and_random_numbers():
         ("constant", ""),
         ("relu", "net"),
     ]
-    for entry in (Job(Fused[Linear[2, 3], Drawing], 2, MSE, Adam()).step(),):
+    for entry in (
+        job_of(Fused[Linear[2, 3], Drawing], batch=2, loss=MSE, optimizer=Adam()).step(),
+    ):
         fused = stages(entry)[-1].graph
         assert [n.op.name for n in fused.nodes if n.group == "net"] == ["fused"]
 

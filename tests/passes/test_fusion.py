@@ -16,7 +16,7 @@ from noeira.ir.forms import refusal
 from noeira.ir.graph import ADJOINT, Builder, ComputeGraph, canonical
 from noeira.ir.text import Dump
 from noeira.ir.verify import verify
-from noeira.job import Job
+from noeira.job import job_of
 from noeira.nn import (
     GELU,
     MSE,
@@ -148,8 +148,8 @@ def test_every_node_of_an_adjoint_group_is_covered_in_order():
 
 def test_a_value_of_the_backward_pass_is_found_not_declared():
     net = Sequential[LinearGELU[4, 3], LinearReLU[3, 2]]
-    forward = compiled(Job(net, 2, MSE).forward())
-    step = compiled(Job(net, 2, MSE, Adam()).step())
+    forward = compiled(job_of(net, batch=2, loss=MSE).forward())
+    step = compiled(job_of(net, batch=2, loss=MSE, optimizer=Adam()).step())
     outputs = {n.group: [v.name for v in n.outputs] for n in forward.nodes if n.body}
     assert outputs == {"0": ["0.gelu"], "1": ["1.relu"]}
     # gelu's slope needs its operand, relu's only the result
@@ -290,7 +290,10 @@ LAUNCHES = [
 def launches(net: Any) -> str:
     """Calls of one forward pass and of one training step, and the same without fused types."""
     row = list[int]()
-    for job in (Job(net, 2, CrossEntropy, Adam()), Job(twin(net), 2, CrossEntropy, Adam())):
+    for job in (
+        job_of(net, batch=2, loss=CrossEntropy, optimizer=Adam()),
+        job_of(twin(net), batch=2, loss=CrossEntropy, optimizer=Adam()),
+    ):
         row += [len(compiled(dump).launching()) for dump in (job.forward(), job.step())]
     return f"{row[0]:3} of {row[2]:2}  {row[1]:3} of {row[3]:2}   {net!r}"
 

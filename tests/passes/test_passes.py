@@ -32,7 +32,7 @@ from noeira.ir.order import topological
 from noeira.ir.text import Dump, parse_dump
 from noeira.ir.types import TensorType, lay_out
 from noeira.ir.verify import verify
-from noeira.job import Job
+from noeira.job import Job, job_of
 from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
 from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
 from noeira.passes.dce import DeadCodeElimination
@@ -48,7 +48,7 @@ from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
 from noeira.planning.memory import make_plan
 
-SMALL = Job(LinearReLU[4, 3], 2, CrossEntropy, Adam())
+SMALL = job_of(LinearReLU[4, 3], batch=2, loss=CrossEntropy, optimizer=Adam())
 OPTIONS: list[Pass] = [
     Vjp(),
     Vjp("cost"),
@@ -373,7 +373,7 @@ def test_passes_in_the_wrong_order_say_what_they_miss(passes: tuple[Pass, ...], 
 
 
 def test_there_must_be_something_to_train():
-    graph = Job(Sequential[ReLU, ReLU], 2, CrossEntropy, input=(3,)).gradients().graph
+    graph = job_of(Sequential[ReLU, ReLU], batch=2, loss=CrossEntropy, input=(3,)).gradients().graph
     with pytest.raises(
         VerifyError,
         match=r"vjp: @sequential\.gradients has no parameters, so there is nothing to train",
@@ -389,9 +389,9 @@ def test_a_loss_is_one_number():
 
 
 def test_no_gradient_is_computed_that_nobody_wants():
-    nodes = stages(Job(Sequential[Linear[4, 5], ReLU, Linear[5, 3]], 2, CrossEntropy).gradients())[
-        2
-    ].graph.nodes
+    nodes = stages(
+        job_of(Sequential[Linear[4, 5], ReLU, Linear[5, 3]], batch=2, loss=CrossEntropy).gradients()
+    )[2].graph.nodes
     assert not any(v.name in ("d.x", "d.target") for n in nodes for v in n.outputs)
     assert [n.op.name for n in nodes if n.origin.by == "vjp"] == [
         "constant",
@@ -480,7 +480,7 @@ def test_names_are_fresh_and_found_at_once():
 
 
 def test_names_inside_a_fused_body_are_taken():
-    fused = stages(Job(LinearReLU[4, 3], 2).forward())[-1].graph
+    fused = stages(job_of(LinearReLU[4, 3], batch=2).forward())[-1].graph
     assert Builder.of(fused).fresh("linear") == "linear.1"
 
 
@@ -522,7 +522,9 @@ def test_a_value_with_many_readers_is_near_linear_too():
     ],
 )
 def test_an_update_that_is_none(options: str, message: str) -> None:
-    job = Job(Sequential[LinearReLU[4, 3], Linear[3, 2]], 2, CrossEntropy, Adam())
+    job = job_of(
+        Sequential[LinearReLU[4, 3], Linear[3, 2]], batch=2, loss=CrossEntropy, optimizer=Adam()
+    )
     dump = job.gradients()
     with pytest.raises(NoeiraError, match=message):
         parse_pass(f"update{options}")(parse_pass("vjp")(dump.graph))
@@ -539,7 +541,9 @@ def test_an_update_that_a_bad_step_would_make_is_refused():
 
 
 def test_guard_keeps_what_nobody_else_guards(golden: Callable[..., None]):
-    found = stages(Job(Sequential[Linear[4, 3], RunningMean[3]], 2, MSE, SGD()).step())
+    found = stages(
+        job_of(Sequential[Linear[4, 3], RunningMean[3]], batch=2, loss=MSE, optimizer=SGD()).step()
+    )
     golden(changed(found[2].graph, found[3].graph))
 
 

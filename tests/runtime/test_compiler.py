@@ -18,7 +18,7 @@ import noeira
 from noeira.compiler import lower
 from noeira.ir.plan import parse_plans
 from noeira.ir.text import parse_dump
-from noeira.job import Job
+from noeira.job import job_of
 from noeira.nn import SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential, Xavier
 from noeira.runtime.build.library import Library
 from noeira.runtime.toolchain import CToolchain, c_toolchain
@@ -252,7 +252,7 @@ def test_a_program_keeps_no_files_of_the_cache() -> None:
 
 
 def test_jobs_name_their_entries() -> None:
-    job = Job(Net, 4, CrossEntropy, Adam())
+    job = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam())
     names = ["forward", "gradients", "step"]
     assert [entry.name for entry in job.entries()] == names
     assert [entry.name for entry in job.entries_with_data()] == [*names, "steps", "evaluate"]
@@ -264,7 +264,7 @@ def test_jobs_name_their_entries() -> None:
 
 
 def test_a_data_set_is_gone_through_in_turns() -> None:
-    training = Job(Net, 4, CrossEntropy, Adam()).training(10)
+    training = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam()).training(10)
     assert training.calls == 3
     assert [training.done(taken) for taken in (0, 4, 8, 10)] == [0, 1, 2, 3]
     following = [training.following(done) for done in range(3)]

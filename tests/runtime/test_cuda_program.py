@@ -53,7 +53,13 @@ def test_steps_follow_the_reference(dtype: str, optimizer: noeira.nn.Optimizer) 
         x, y = batch(7, 12, 5)
         x = x.astype(np.float64 if dtype == "f64" else np.float32)
         program = noeira.compile(
-            SMALL, CrossEntropy, optimizer, batch=7, dtype=dtype, target=target, seed=3
+            SMALL,
+            loss=CrossEntropy,
+            optimizer=optimizer,
+            batch=7,
+            dtype=dtype,
+            target=target,
+            seed=3,
         )
         losses[target] = [program.step(x, y) for _ in range(6)], program.params["0.weight"].copy()
     tolerance = 1e-5 if dtype == "f32" else 1e-12
@@ -66,7 +72,7 @@ def test_steps_of_the_mlp_follow_those_of_c() -> None:
     x, y = data(5000)
     losses = {}
     for target in ("cpu", "cuda-cpu"):
-        program = noeira.compile(MLP, CrossEntropy, Adam(), batch=100, target=target)
+        program = noeira.compile(MLP, loss=CrossEntropy, optimizer=Adam(), batch=100, target=target)
         program.load(x, y)
         losses[target] = [program.steps() for _ in range(50)]
     assert np.abs(np.subtract(losses["cpu"], losses["cuda-cpu"])).max() < 1e-4
@@ -78,7 +84,7 @@ def test_accuracy_after_200_steps_is_that_of_c() -> None:
     mnist, accuracy = MNIST(), {}
     test = mnist.test.x[:2000], mnist.test.y[:2000]
     for target in ("cpu", "cuda-cpu"):
-        program = noeira.compile(MLP, CrossEntropy, Adam(), batch=100, target=target)
+        program = noeira.compile(MLP, loss=CrossEntropy, optimizer=Adam(), batch=100, target=target)
         program.load(mnist.train.x, mnist.train.y, evaluation=test)
         program.steps(200)
         accuracy[target] = program.evaluate()["accuracy"]
@@ -100,7 +106,7 @@ def test_gradients_and_residuals() -> None:
     target = np.tanh(batch(5, 9, 2, 1)[0])
     found = {}
     for kind in ("cuda-cpu", "reference"):
-        program = noeira.compile(net, MSE, batch=5, target=kind, seed=1)
+        program = noeira.compile(net, loss=MSE, batch=5, target=kind, seed=1)
         loss = program.gradients(x, target)
         found[kind] = loss, program.store.view("grd", "0.weight").copy()
     np.testing.assert_allclose(found["cuda-cpu"][0], found["reference"][0], rtol=1e-5)
@@ -111,7 +117,7 @@ def test_a_step_that_is_not_finite_changes_nothing() -> None:
     x, y = batch(8, 12, 5)
     x[3, 4] = np.inf
     for target in ("cuda-cpu", "cpu"):
-        program = noeira.compile(SMALL, CrossEntropy, Adam(), batch=4, target=target)
+        program = noeira.compile(SMALL, loss=CrossEntropy, optimizer=Adam(), batch=4, target=target)
         before = program.params["0.weight"].copy()
         program.load(x, y, shuffle=False)
         with pytest.raises(noeira.NotFiniteError):
@@ -123,7 +129,9 @@ def test_a_step_that_is_not_finite_changes_nothing() -> None:
 
 def test_views_that_a_user_keeps_are_current() -> None:
     x, y = batch(7, 12, 5)
-    program = noeira.compile(SMALL, CrossEntropy, SGD(lr=0.1), batch=7, target="cuda-cpu")
+    program = noeira.compile(
+        SMALL, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=7, target="cuda-cpu"
+    )
     kept = program.params["0.weight"]
     first = kept.copy()
     program.step(x, y)
@@ -138,9 +146,15 @@ def test_views_that_a_user_keeps_are_current() -> None:
 def test_programs_of_several_targets_share_an_instance() -> None:
     net = SMALL(seed=5)
     x, y = batch(7, 12, 5)
-    device = noeira.compile(net, CrossEntropy, SGD(lr=0.1), batch=7, target="cuda-cpu")
-    host = noeira.compile(net, CrossEntropy, SGD(lr=0.1), batch=7, target="reference")
-    twin = noeira.compile(SMALL, CrossEntropy, SGD(lr=0.1), batch=7, target="reference", seed=5)
+    device = noeira.compile(
+        net, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=7, target="cuda-cpu"
+    )
+    host = noeira.compile(
+        net, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=7, target="reference"
+    )
+    twin = noeira.compile(
+        SMALL, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=7, target="reference", seed=5
+    )
     for number in range(4):
         loss = (device if number % 2 else host).step(x, y)
         np.testing.assert_allclose(loss, twin.step(x, y), rtol=1e-5)
@@ -162,7 +176,9 @@ def test_training_is_the_same_every_time() -> None:
     x, y = batch(40, 12, 5)
     states = set()
     for _ in range(2):
-        program = noeira.compile(SMALL, CrossEntropy, Adam(), batch=7, target="cuda-cpu")
+        program = noeira.compile(
+            SMALL, loss=CrossEntropy, optimizer=Adam(), batch=7, target="cuda-cpu"
+        )
         program.load(x, y)
         program.steps(12)
         states.add(program.params["0.weight"].tobytes())
@@ -173,7 +189,7 @@ def test_data_order_is_that_of_c() -> None:
     x, y = batch(40, 12, 5)
     losses = []
     for target in ("cuda-cpu", "reference"):
-        program = noeira.compile(SMALL, CrossEntropy, Adam(), batch=7, target=target)
+        program = noeira.compile(SMALL, loss=CrossEntropy, optimizer=Adam(), batch=7, target=target)
         program.load(x, y)
         losses.append([program.steps() for _ in range(14)])
     np.testing.assert_allclose(*losses, rtol=1e-4)

@@ -18,7 +18,7 @@ from noeira.ir.graph import Builder, ComputeGraph, Node, Origin, Value
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.text import Dump
 from noeira.ir.types import TensorType, lay_out
-from noeira.job import Job
+from noeira.job import Job, job_of
 from noeira.nn import (
     ELU,
     GELU,
@@ -57,47 +57,55 @@ from noeira.passes.pipeline import resume
 FUSED = Fused[Linear[5, 6], Tanh, Scale.of(multiplier=0.5), Clamp.of(low=-0.25, high=0.25)]
 
 JOBS: dict[str, Job] = {
-    "mlp": Job(Sequential[LinearReLU[5, 8], Linear[8, 3]], 4, CrossEntropy, Adam()),
-    "unfused": Job(Sequential[Linear[5, 8], ReLU, Linear[8, 3]], 4, CrossEntropy, Adam()),
-    "residual": Job(
+    "mlp": job_of(
+        Sequential[LinearReLU[5, 8], Linear[8, 3]], batch=4, loss=CrossEntropy, optimizer=Adam()
+    ),
+    "unfused": job_of(
+        Sequential[Linear[5, 8], ReLU, Linear[8, 3]], batch=4, loss=CrossEntropy, optimizer=Adam()
+    ),
+    "residual": job_of(
         Sequential[
             Linear[5, 6], Residual[Sequential[LinearTanh[6, 6], Linear[6, 6]]], Linear[6, 3]
         ],
-        3,
-        CrossEntropy,
-        AdamW(lr=0.01),
-        (Accuracy, TopK[2]),
+        batch=3,
+        loss=CrossEntropy,
+        optimizer=AdamW(lr=0.01),
+        metrics=(Accuracy, TopK[2]),
     ),
-    "residual root": Job(Residual[LinearGELU[5, 5]], 2, MSE, SGD(momentum=0.9, nesterov=True)),
-    "repeat": Job(Repeat[3, LinearELU[5, 5]], 2, MSE, SGD(), init=Xavier),
-    "parallel": Job(
+    "residual root": job_of(
+        Residual[LinearGELU[5, 5]], batch=2, loss=MSE, optimizer=SGD(momentum=0.9, nesterov=True)
+    ),
+    "repeat": job_of(Repeat[3, LinearELU[5, 5]], batch=2, loss=MSE, optimizer=SGD(), init=Xavier),
+    "parallel": job_of(
         Sequential[Parallel[Linear[5, 3], LinearReLU[5, 4], Sigmoid], Linear[12, 3]],
-        4,
-        CrossEntropy.of(smoothing=0.1),
-        SGD(weight_decay=0.1),
+        batch=4,
+        loss=CrossEntropy.of(smoothing=0.1),
+        optimizer=SGD(weight_decay=0.1),
     ),
-    "fused": Job(FUSED, 4, MSE, Adam(weight_decay=0.5)),
-    "fused chains": Job(
+    "fused": job_of(FUSED, batch=4, loss=MSE, optimizer=Adam(weight_decay=0.5)),
+    "fused chains": job_of(
         Sequential[Fused[Tanh, Softplus], Linear[5, 3], Fused[Mish, LeakyReLU.of(slope=0.2), GELU]],
-        2,
-        MSE,
-        AdamW(),
+        batch=2,
+        loss=MSE,
+        optimizer=AdamW(),
     ),
-    "no parameters": Job(Sequential[ReLU, Fused[Tanh, ELU]], 3, input=(2, 5)),
-    "f64": Job(Sequential[LinearReLU[5, 4], Linear[4, 3]], 4, MSE, Adam(), dtype="f64"),
-    "no bias": Job(
+    "no parameters": job_of(Sequential[ReLU, Fused[Tanh, ELU]], batch=3, input=(2, 5)),
+    "f64": job_of(
+        Sequential[LinearReLU[5, 4], Linear[4, 3]], batch=4, loss=MSE, optimizer=Adam(), dtype="f64"
+    ),
+    "no bias": job_of(
         Sequential[LinearReLU.of(5, 4, bias=False), Linear.of(4, 3, bias=False)],
-        4,
-        SoftCrossEntropy.of(smoothing=0.2),
-        SGD(momentum=0.9, dampening=0.1, weight_decay=0.1),
+        batch=4,
+        loss=SoftCrossEntropy.of(smoothing=0.2),
+        optimizer=SGD(momentum=0.9, dampening=0.1, weight_decay=0.1),
         init=Normal[0.0, 0.5],
     ),
-    "states": Job(Net, 4, CrossEntropy, Adam()),
-    "axes": Job(
+    "states": job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam()),
+    "axes": job_of(
         Sequential[Linear[5, 32], Tanh, Linear[32, 2]],
-        2,
-        MSE,
-        Adam(lr=1e-2),
+        batch=2,
+        loss=MSE,
+        optimizer=Adam(lr=1e-2),
         input=(3, 5),
         init=Deterministic,
     ),
@@ -107,7 +115,7 @@ JOBS: dict[str, Job] = {
 def dumps(job: Job) -> list[Dump]:
     """Every entry of a job, traced and still to be compiled."""
     found = [job.forward()]
-    if job.loss:
+    if job.options.loss:
         found += [job.gradients(), job.step()]
         passes = (job.training(10), job.evaluation(7))
         found += [entry.dump for data_pass in passes for entry in data_pass.entries]
@@ -355,7 +363,7 @@ def deep(layers: int) -> Job:
     """A network whose training step has about 12 nodes a layer before fusion, 10 after."""
     block = Residual[Sequential[LinearReLU[16, 16], Linear[16, 16], Tanh]]
     net = Sequential[Linear[8, 16], Repeat[layers, block], Linear[16, 4]]
-    return Job(net, 4, CrossEntropy, Adam())
+    return job_of(net, batch=4, loss=CrossEntropy, optimizer=Adam())
 
 
 @cache

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import noeira
 from noeira.codegen.c.target import CTarget
 from noeira.compiler import run_passes
 from noeira.ir.choices import Choices, Row
 from noeira.ir.graph import ComputeGraph, Node
-from noeira.job import make_job
+from noeira.job import job_of
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.runtime.toolchain import c_toolchain
 
@@ -21,7 +20,7 @@ BATCH = 37
 
 def step_graph() -> ComputeGraph:
     """The training step of `Small`."""
-    job = make_job(Small, CrossEntropy, SGD(lr=0.1), BATCH, None, noeira.nn.Kaiming, "f32", ())
+    job = job_of(Small, loss=CrossEntropy, optimizer=SGD(lr=0.1), batch=BATCH)
     return run_passes(job.step()).graph
 
 

@@ -1,0 +1,146 @@
+"""The options of a compile: one list, one order and one set of checks for all that take them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import noeira
+from noeira.job import job_of
+from noeira.nn import (
+    MSE,
+    SGD,
+    Accuracy,
+    Adam,
+    CrossEntropy,
+    Linear,
+    LinearReLU,
+    Normal,
+    ReLU,
+    Sequential,
+    Xavier,
+)
+from noeira.options import CompileOptions, GraphOptions, Options, options_of, training
+
+
+class Net(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
+    """Two layers."""
+
+
+def test_the_options_are_listed_once_in_one_order() -> None:
+    names = [field.name for field in fields(Options)]
+    assert list(CompileOptions.__annotations__) == names
+    assert list(GraphOptions.__annotations__) == names[:-3]
+    for function in (noeira.compile, noeira.Trainer, job_of):
+        parameters = inspect.signature(function).parameters
+        shown = [name for name in parameters if name in names]
+        assert shown == names
+        assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in names)
+
+
+def test_help_shows_the_defaults() -> None:
+    own = inspect.signature(noeira.compile).parameters
+    assert (own["loss"].default, own["optimizer"].default, own["batch"].default) == (None, None, 1)
+    shown = inspect.signature(noeira.Trainer).parameters
+    assert shown["loss"].default is CrossEntropy and shown["batch"].default == 100
+    assert shown["optimizer"].default == Adam()
+
+
+def test_options_are_kept_in_one_form() -> None:
+    kind, found = options_of(Net, {"loss": CrossEntropy, "optimizer": SGD, "batch": 3}, "compile")
+    assert kind is Net
+    assert (found.loss, found.optimizer, found.batch) == (CrossEntropy, SGD(), 3)
+    assert found.metrics == (Accuracy,) and found.metric_names == ("accuracy",)
+    _, found = options_of(Net, {"loss": MSE, "init": Normal[0.0, 1.0]}, "compile")
+    assert found.metrics == () and found.init == Normal[0.0, 1.0]
+    _, found = options_of(Net(dtype="f64"), {"loss": CrossEntropy, "metrics": []}, "compile")
+    assert found.metrics == () and found.dtype == "f64"
+
+
+def test_reports_and_trainers_have_the_defaults_of_training() -> None:
+    assert training({}) == {"loss": CrossEntropy, "batch": 100, "optimizer": Adam()}
+    assert training({"loss": None, "batch": 3}) == {"loss": None, "batch": 3}
+    assert str(noeira.explain(Net)).startswith("@net.step ")
+    assert str(noeira.explain(Net, loss=None)).startswith("@net.forward ")
+    assert noeira.summary(Net).batch == 100
+
+
+def test_a_trainer_can_be_given_the_shape_of_a_sample() -> None:
+    trainer = noeira.Trainer(Sequential[Linear[4, 3], ReLU], input=(2, 4), loss=MSE)
+    assert trainer.options["input"] == (2, 4)
+    with pytest.raises(noeira.ShapeError, match=r"takes \(\*, 4\), not \(5,\)"):
+        noeira.Trainer(Net, input=(5,))
+
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (
+        lambda: noeira.compile(Net, bach=3),  # type: ignore[call-arg]
+        "compile has no option bach; it has loss, optimizer, batch, input, init, dtype, "
+        "metrics, seed, target, choices; did you mean batch?",
+    ),
+    (
+        lambda: noeira.suggest(Net, target="cuda"),  # type: ignore[call-arg]
+        "suggest has no option target; it has loss, optimizer, batch, input, init, dtype, "
+        "metrics, entry",
+    ),
+    (
+        lambda: noeira.compile(Net, dtype="float32"),  # type: ignore[arg-type]
+        "parameters are kept in f32 or f64, not 'float32': write dtype='f32'",
+    ),
+    (
+        lambda: noeira.compile(Net, init="xavier"),  # type: ignore[arg-type]
+        "init must be an initialiser such as Kaiming, not 'xavier': write init=Xavier; there are "
+        "Deterministic, Kaiming, Normal, ScaledKaiming, TruncNormalIn, Xavier, Zero",
+    ),
+    (
+        lambda: noeira.compile(Net, loss=CrossEntropy, metrics=["a"]),  # type: ignore[list-item]
+        "metric: write the type, such as Accuracy, not the text 'a'",
+    ),
+    (
+        lambda: noeira.compile(Net, metrics=[Accuracy]),
+        "metrics need a loss, whose targets they read: loss=…, metrics=…",
+    ),
+    (
+        lambda: noeira.compile(Net(), init=Xavier),
+        "init has no effect on an instance, which has its values: write Net(init=…)",
+    ),
+    (
+        lambda: noeira.compile(Net(), dtype="f64"),
+        "the instance's parameters are f32, not f64: write Net(dtype='f64')",
+    ),
+    (
+        lambda: noeira.compile(Net(dtype="f64"), dtype="f32"),
+        "the instance's parameters are f64, not f32: write Net(dtype='f32')",
+    ),
+    (lambda: noeira.compile(Net, optimizer=Adam), "an optimizer needs a loss: loss=CrossEntropy, "),
+    (
+        lambda: noeira.explain(Net, loss=None, optimizer=Adam),
+        "an optimizer needs a loss: loss=CrossEntropy, optimizer=…",
+    ),
+    (
+        lambda: noeira.explain(noeira.compile(Net), batch=3),
+        "a program's options are those that it was compiled with; explain takes batch",
+    ),
+    (
+        lambda: noeira.Trainer(Net, optimizer="adam"),  # type: ignore[arg-type]
+        "optimizer must be one such as Adam(lr=1e-3), not 'adam': write optimizer=Adam; there are "
+        "SGD, Adam, AdamW",
+    ),
+    (lambda: noeira.Trainer(Net, optimizer=None), "Trainer needs a loss and an optimizer"),
+    (lambda: noeira.Trainer(ReLU), "ReLU has no parameters, so there is nothing to train"),
+    (
+        lambda: noeira.Trainer(Net, target="gpu"),
+        "there is no target 'gpu'; there are cpu, cuda, cuda-cpu, reference",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), WRONG, ids=[w[1][:40] for w in WRONG])
+def test_one_message_for_each_mistake(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(noeira.OptionError) as caught:
+        make()
+    assert str(caught.value).startswith(message)
