@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import noeira
-from noeira.errors import CompositionError, DeviceError, NoeiraError, ShapeError
+from noeira.errors import CompositionError, DeviceError, NoeiraError, OptionError
 from noeira.ir.text import Dump
 from noeira.nn import (
     MSE,
@@ -212,7 +212,7 @@ def test_the_options_are_those_of_compile():
     assert noeira.explain(Tiny(), loss=MSE, optimizer=SGD(lr=0.1)).name == "tiny.step"
     with pytest.raises(CompositionError, match="takes a network type"):
         noeira.explain(int)  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="batch must be"):
+    with pytest.raises(OptionError, match="batch must be"):
         noeira.summary(Tiny, batch=0)
     assert noeira.explain(Tiny, entry="steps").name == "tiny.steps"
     assert noeira.explain(Tiny, entry="evaluate").name == "tiny.evaluate"

@@ -327,7 +327,7 @@ def test_a_parameter_of_the_network_itself_may_not_take_the_name_of_a_state() ->
 
 
 def test_a_network_without_parameters_runs_forward_only() -> None:
-    with pytest.raises(noeira.CompositionError, match="has no parameters, so there is nothing"):
+    with pytest.raises(noeira.OptionError, match="has no parameters, so there is nothing"):
         noeira.compile(ReLU, loss=MSE, optimizer=Adam(), input=(3,))
     program = noeira.compile(ReLU, loss=MSE, input=(3,))
     assert list(program.prepare().entries) == ["forward"]

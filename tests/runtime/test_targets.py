@@ -25,7 +25,7 @@ def test_files_are_run_by_the_targets_of_their_language() -> None:
 
 
 def test_a_target_that_there_is_not_is_answered_with_those_there_are() -> None:
-    with pytest.raises(noeira.DeviceError, match="no target 'gpu'; there are cpu, cuda, cuda-cpu"):
+    with pytest.raises(noeira.OptionError, match="no target 'gpu'; there are cpu, cuda, cuda-cpu"):
         target_called("gpu")
 
 
