@@ -196,5 +196,5 @@ def test_data_order_is_that_of_c() -> None:
 
 
 def test_unknown_targets_are_refused() -> None:
-    with pytest.raises(noeira.DeviceError, match="there are cpu, cuda, cuda-cpu, reference"):
+    with pytest.raises(noeira.OptionError, match="there are cpu, cuda, cuda-cpu, reference"):
         noeira.compile(MLP, target="gpu")
