@@ -232,7 +232,7 @@ def test_data_that_were_refused_decide_nothing() -> None:
     with pytest.raises(noeira.ShapeError):
         trainer.fit((np.zeros((40, 2, 3), "f4"), y), progress=False)
     assert trainer.fit((x, y), epochs=1, progress=False).loss is not None
-    with pytest.raises(noeira.ShapeError):
+    with pytest.raises(noeira.DataError):
         trainer.fit((x, y + 9), progress=False)
     assert not trainer.fit((x, y), epochs=1, progress=False).interrupted
 
