@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST := -m pytest -n 2 --durations=10 $(ARGS)
+# Tests of one unit run in one process; none waits for another to build it.
+PYTEST := -m pytest -n 2 --dist loadgroup --durations=10 $(ARGS)
 
 # `make … ARGS="-k name"` hands more arguments to pytest, the example or the benchmarks.
 ARGS ?=

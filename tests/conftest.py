@@ -12,10 +12,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import needs
 import pytest
+import swept_ops
 from compiler_texts import nvrtc_or_skip
 from hypothesis import HealthCheck, settings
 
+from noeira.errors import VerifyError
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.cuda.compiler import CudaCompiler
 
@@ -32,20 +35,54 @@ settings.load_profile("noeira")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --update-golden."""
+    """Adds --update-golden and --op."""
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/golden/ anew from what is printed"
+    )
+    parser.addoption(
+        "--op",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only tests of this op, its slopes and its gradients; may be given several times",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Gives the session a cache folder, which the workers of pytest-xdist inherit and share."""
+    """Gives the session a cache folder, which the workers of pytest-xdist inherit and share; and
+    tells the sweeps which ops are asked for.
+    """
+    try:
+        swept_ops.choose(config.getoption("--op"))
+    except VerifyError as error:
+        raise pytest.UsageError(f"--op: {error}") from None
     if hasattr(config, "workerinput"):
         return
     cache = tempfile.mkdtemp(prefix="noeira-tests-")
     config.add_cleanup(lambda: shutil.rmtree(cache, ignore_errors=True))
     os.environ["NOEIRA_CACHE"] = cache
     os.environ["NOEIRA_OFFLINE"] = "1"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Makes `-k` find tests by the ops that they are marked with; leaves those that --op names."""
+    left, out = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        names = {name for mark in item.iter_markers("ops") for name in mark.args}
+        item.extra_keyword_matches |= names
+        taken = not config.getoption("--op") or any(map(swept_ops.is_chosen, names))
+        (left if taken else out).append(item)
+    if out:
+        items[:] = left
+        config.hook.pytest_deselected(items=out)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips a test that needs what the machine has not."""
+    for mark in item.iter_markers("needs"):
+        if not needs.is_there(mark.args[0]):
+            pytest.skip(f"there is no {mark.args[0]}")
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sweep import Kernels, sample_case
+from c_sweep import CKernels
+from sweep import sample_case
 
 from noeira.codegen.c.isa import AVX2, AVX512, ISA, NEON, PLAIN
 from noeira.codegen.c.target import CTarget
@@ -73,9 +74,9 @@ def test_edited_cut_gives_the_same_bits() -> None:
         Choice((Stage("gemm", tuple(zip(names, values, strict=True))),)) for values in options
     ]
     cases = tuple(replace(case, label=str(values)) for values in options)
-    library = Kernels(target, cases, tuple(choices)).built(compiler)
+    library = CKernels(target, cases, tuple(choices)).built(compiler)
     arrays = case.arrays()
-    results = [library.run(each, arrays, 2)[0].tobytes() for each in cases]
+    results = [library.run(each, arrays, (2, False))[0].tobytes() for each in cases]
     assert set(results) == {results[0]}
     assert np.isfinite(np.frombuffer(results[0], "f4")).all()
 

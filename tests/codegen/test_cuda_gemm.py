@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_sweep import CKernels
 from cuda_products import ORDERS, TRANSPOSES, check_products, gemm_of_shape, numbered
 from cuda_sweep import TARGET, CudaKernels
 from needs import needs_cxx
-from sweep import TOLERANCE, Case, Kernels, magnitudes, reference, sample_case
+from sweep import TOLERANCE, Case, magnitudes, reference, sample_case
 
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.cuda.arch import ARCHS, arch
@@ -105,7 +106,7 @@ def fused(dtype: str, name: str) -> Case:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_tails(dtype: str, tmp_path: Path) -> None:
+def test_tails(dtype: str) -> None:
     """By rule, and by tiles of 4 and 8 rows a thread, whole and in pieces of k."""
     names = ("relu", "gelu, both stored", "slope", "every access", "every access, odd")
     cases, choices = list[Case](), list[Choice]()
@@ -121,8 +122,7 @@ def test_tails(dtype: str, tmp_path: Path) -> None:
         cases += [replace(case, label=f"{case.label} {choice.stages}") for choice in made]
         choices += made
     kernels = CudaKernels(tuple(cases), tuple(choices))
-    (tmp_path / "check").mkdir()
-    plain, checked = kernels.built(tmp_path), kernels.built(tmp_path / "check", True)
+    plain, checked = kernels.built(), kernels.built(check=True)
     for case in cases:
         arrays = case.arrays()
         expected = reference(case.node, arrays)
@@ -130,7 +130,7 @@ def test_tails(dtype: str, tmp_path: Path) -> None:
         found = plain.run(case, arrays)
         for have, want, scale in zip(found, expected, scales, strict=True):
             assert np.all(abs(have - want) <= TOLERANCE[dtype] * scale), case.label
-        others = [plain.run(case, arrays, order, seed) for order, seed in ORDERS[1:3]]
+        others = [plain.run(case, arrays, way) for way in ORDERS[1:3]]
         for other in (*others, checked.run(case, arrays)):
             assert [a.tobytes() for a in other] == [a.tobytes() for a in found], case.label
 
@@ -279,7 +279,7 @@ def f32(*shape: int) -> TensorType:
     return TensorType("f32", shape)
 
 
-def test_the_bits_of_the_c_target(tmp_path: Path) -> None:
+def test_the_bits_of_the_c_target() -> None:
     """Where C sums every element in one chain, too."""
     compiler = find_compiler()
     if compiler is None:
@@ -289,7 +289,7 @@ def test_the_bits_of_the_c_target(tmp_path: Path) -> None:
     sample = Sample((Draw(f32(33, 100)), Draw(f32(100, 48))), {})
     case = sample_case(op("matmul"), sample)
     (c_output,) = (
-        Kernels.of(CTarget(compiler.isa), [case], {}).built(compiler).run(case, case.arrays(), 1)
+        CKernels.of(CTarget(compiler.isa), [case]).built(compiler).run(case, case.arrays())
     )
-    (output,) = CudaKernels.of([case]).built(tmp_path).run(case, case.arrays())
+    (output,) = CudaKernels.of([case]).built().run(case, case.arrays())
     assert output.tobytes() == c_output.tobytes()

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from cuda_sweep import TARGET as CUDA
-from sweep import every_op, retyped, sample_case
+from samples import retyped
+from sweep import sample_case
+from swept_ops import every_op
 
 from noeira.codegen.c.isa import AVX512
 from noeira.codegen.c.target import CTarget

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_sweep import CudaKernels, CudaLibrary
-from sweep import Case, assert_agrees, empty, every_op, retyped, sample_case
+from guarded import empty
+from samples import retyped
+from sweep import Case, assert_agrees, sample_case
+from swept_ops import chosen, each_op, launching
 
 import noeira
 from noeira.codegen.cuda.target import CudaTarget
@@ -33,7 +35,6 @@ from noeira.runtime.device.device import Argument, BoundLaunch, Memory
 pytestmark = pytest.mark.gpu
 
 MLP = Sequential[LinearReLU[784, 256], Linear[256, 10]]
-OPS = [rule for rule in every_op() if rule.launches]
 # How much larger than on the CPU errors may be: the GPU's exponentials and the like are wrong by 2
 # units in the last place, or more, where the C library's are by less than 1.
 MATHS = 4
@@ -47,12 +48,6 @@ def gpu() -> CudaToolchain:
         return cuda_toolchain()
     except (DeviceError, CompilerError) as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where kernels for the CPU are built."""
-    return tmp_path_factory.mktemp("units")
 
 
 class OnDevice:
@@ -104,18 +99,16 @@ def cases_of(rule: Op, dtype: str) -> tuple[Case, ...]:
 
 
 @cache
-def swept(gpu: CudaToolchain, dtype: str, folder: Path) -> tuple[OnDevice, CudaLibrary]:
+def swept(gpu: CudaToolchain, dtype: str) -> tuple[OnDevice, CudaLibrary]:
     """The kernels of all samples, for the GPU and for the CPU."""
-    device = OnDevice(gpu, [case for rule in OPS for case in cases_of(rule, dtype)])
-    place = folder / dtype
-    place.mkdir()
-    return device, device.kernels.built(place)
+    device = OnDevice(gpu, [case for rule in chosen(launching()) for case in cases_of(rule, dtype)])
+    return device, device.kernels.built()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("rule", OPS, ids=str)
-def test_kernels(gpu: CudaToolchain, folder: Path, rule: Op, dtype: str) -> None:
-    device, on_cpu = swept(gpu, dtype, folder)
+@each_op(launching())
+def test_kernels(gpu: CudaToolchain, rule: Op, dtype: str) -> None:
+    device, on_cpu = swept(gpu, dtype)
     for number, case in enumerate(cases_of(rule, dtype)):
         arrays = case.arrays(number)
         results, again = device.run(case, arrays), device.run(case, arrays)

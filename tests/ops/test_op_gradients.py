@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from sweep import drawn, every_op, retyped
+from samples import drawn, retyped
+from swept_ops import each_op, every_op
 
 from noeira.errors import VerifyError
 from noeira.ir.gradients import gradients
@@ -76,7 +77,7 @@ def check_direction(
         assert abs(np.sum(gradient * direction) - slope) <= 1e-6 * max(float(size), 1.0)
 
 
-@pytest.mark.parametrize("rule", OPS, ids=str)
+@each_op(OPS)
 def test_gradient_agrees_with_differences(rule: Op) -> None:
     for number, sample in enumerate(rule.samples()):
         check_gradient(rule, retyped(sample, "f64"), number)
@@ -107,7 +108,7 @@ def check_gradient(rule: Op, sample: Sample, seed: int) -> None:
         check_direction(loss, given[name], np.broadcast_to(gradient, given[name].shape), seed)
 
 
-@pytest.mark.parametrize("rule", ELEMENTWISE, ids=str)
+@each_op(ELEMENTWISE)
 def test_second_derivative_agrees_with_differences(rule: Op) -> None:
     """The gradient of the gradient, along the op's own graph."""
     sample = retyped(rule.samples()[0], "f64")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from c_sweep import CKernels, compiler_or_skip
 from cuda_sweep import CudaKernels
-from sweep import Case, Kernels, sample_case
+from sweep import Case, sample_case
 
-from noeira.codegen.c import anchor
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.shuffle.cuda import padded
 from noeira.errors import VerifyError
@@ -19,7 +17,8 @@ from noeira.ir.op import op
 from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.states import COUNTER
-from noeira.runtime.c.compiler import find_compiler
+
+pytestmark = pytest.mark.ops("shuffle")
 
 SIZES = (1, 2, 3, 31, 32, 33, 1000, 1024, 2047, 4097, 5000, 60000)
 # Of so many some keys are alike in all the bits that C sorts by digits.
@@ -53,26 +52,23 @@ def test_reference_is_the_data_order(size: int) -> None:
 
 
 def test_c_kernel_gives_the_order_of_the_reference() -> None:
-    compiler = find_compiler()
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    limits = {anchor: {"SPLIT_ELEMENTS": 2}}
+    compiler, limits = compiler_or_skip(), {"SPLIT_ELEMENTS": 2}
     cases = CASES | {MANY: shuffling(MANY)}
-    library = Kernels.of(CTarget(compiler.isa), tuple(cases.values()), limits).built(compiler)
+    library = CKernels.of(CTarget(compiler.isa), tuple(cases.values()), limits).built(compiler)
     for size, case in cases.items():
         for seed, epoch in KEYS if size < MANY else KEYS[:1]:
             expected = permutation(seed, ORDER_STREAM, size, tick=epoch)
-            for threads, backwards in ((1, False), (3, True)):
-                (order,) = library.run(case, operands(seed, epoch), threads, backwards)
+            for way in ((1, False), (3, True)):
+                (order,) = library.run(case, operands(seed, epoch), way)
                 np.testing.assert_array_equal(order, expected, err_msg=case.label)
 
 
-def test_cuda_kernel_gives_the_order_of_the_reference(tmp_path: Path) -> None:
-    library = CudaKernels.of(tuple(CASES.values())).built(tmp_path)
+def test_cuda_kernel_gives_the_order_of_the_reference() -> None:
+    library = CudaKernels.of(tuple(CASES.values())).built()
     for size, case in CASES.items():
         for seed, epoch in KEYS if size < 60000 else KEYS[:1]:
             expected = permutation(seed, ORDER_STREAM, size, tick=epoch)
-            (order,) = library.run(case, operands(seed, epoch), "random", seed)
+            (order,) = library.run(case, operands(seed, epoch), ("random", seed))
             np.testing.assert_array_equal(order, expected, err_msg=case.label)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from cuda_sweep import TARGET, launch_stages
-from sweep import TOLERANCE, guarded
+from guarded import guarded
+from sweep import TOLERANCE
 
 from noeira.codegen.cuda.prelude import device_prelude
 from noeira.codegen.cuda.rows import CudaFunction

@@ -1,15 +1,18 @@
-"""What the sweeps over CUDA kernels share: a unit of many kernels, launched on the CPU."""
+"""Kernels of many cases in one unit of CUDA, launched on the CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sweep import Case, Guarded, guarded
+from guarded import Guarded, workspace_of
+from limits import Limits, limited
+from sweep import Case
+from unit_cache import unit_cache
 
 from noeira.codegen.cuda.arch import arch
 from noeira.codegen.cuda.prelude import device_prelude
@@ -18,15 +21,18 @@ from noeira.codegen.definitions import identifiers
 from noeira.codegen.kernel import kernel_text
 from noeira.codegen.view import function_names
 from noeira.ir.plan import Call, Choice, Stage
-from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.cache_entry import digest_of
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
 from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
 from noeira.runtime.cuda_cpu.shared_library import build, cuda_cpu_identity
 
 TARGET = CudaTarget(arch("sm_80"))
+# With blocks for one multiprocessor, the few blocks of small samples take turns.
+ONE = CudaTarget(replace(TARGET.arch, multiprocessors=1))
 # Every value begins at such a multiple of bytes.
 ALIGNMENT = 64
+# Orders of blocks and threads, with a seed: no result may depend on either.
+WAYS = (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2))
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,18 @@ class CudaKernels:
     target: CudaTarget = TARGET
 
     @classmethod
-    def of(cls, cases: Sequence[Case], target: CudaTarget = TARGET) -> CudaKernels:
-        """The kernels as the target chooses them."""
-        return cls(tuple(cases), tuple(target.choose(case.node) for case in cases), target)
+    def of(
+        cls, cases: Sequence[Case], target: CudaTarget = TARGET, limits: Limits | None = None
+    ) -> CudaKernels:
+        """The kernels as the target chooses them, with these limits for blocks and chunks."""
+        with limited("cuda", limits or {}):
+            return cls(tuple(cases), tuple(target.choose(case.node) for case in cases), target)
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """The name of each case's kernel; equal kernels have one."""
-        return tuple(f"kernel_{list(self.texts).index(text)}" for text in self.case_texts)
+        numbers = {text: number for number, text in enumerate(self.texts)}
+        return tuple(f"kernel_{numbers[text]}" for text in self.case_texts)
 
     @cached_property
     def case_texts(self) -> tuple[str, ...]:
@@ -73,16 +83,22 @@ class CudaKernels:
         body = "\n".join(named)
         return f"{device_prelude(identifiers(body))}\n{body}"
 
-    def built(self, folder: Path, check: bool = False) -> CudaLibrary:
-        """The unit as a library for the CPU, which other processes of the test session share; the
-        test is skipped without a C++ compiler.
+    def built(self, check: bool = False) -> CudaLibrary:
+        """The unit as a library for the CPU, which other runs of the tests share; the test is
+        skipped without a C++ compiler.
         """
-        cache, compiler = open_cache(), find_cxx_compiler()
+        cache, compiler = unit_cache(), find_cxx_compiler()
         if compiler is None:
             pytest.skip("there is no C++ compiler")
+
+        def files(folder: Path) -> dict[str, bytes | Path]:
+            return {"unit.so": build(self.text, folder, check).read_bytes()}
+
         key = digest_of("sweep", self.text, str(check), cuda_cpu_identity(compiler))
-        with cache.building(key):
-            entry = cache.get(key) or cache.put(key, {"unit.so": build(self.text, folder, check)})
+        entry = cache.get(key)
+        if entry is None:
+            with cache.building(key):
+                entry = cache.get(key) or cache.put(key, cache.work(files))
         return CudaLibrary(self, CudaCpuModule(entry.path("unit.so")), check)
 
 
@@ -93,29 +109,34 @@ class CudaLibrary:
     kernels: CudaKernels
     unit: CudaCpuModule
     check: bool = False
+    ways = WAYS
+
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        """The number of each case, by its identity."""
+        return {id(case): number for number, case in enumerate(self.kernels.cases)}
 
     def run(
         self,
         case: Case,
         arrays: Sequence[np.ndarray],
-        order: str = "forward",
-        seed: int = 0,
+        way: tuple[str, int] = WAYS[0],
         in_place: bool = False,
     ) -> list[np.ndarray]:
-        """The outputs of a case. `in_place`: outputs take over the memory of the operands that the
-        op lets them have. Raises KernelFault.
+        """The outputs of a case. `way`: an order of blocks and threads, with a seed. `in_place`:
+        outputs take over the memory of the operands that the op lets them have. Raises KernelFault.
         """
-        number = self.kernels.cases.index(case)
-        choice = self.kernels.choices[number]
-        memory = Guarded.of(case, arrays, in_place, ALIGNMENT)
-        workspace = guarded(np.full(-(-choice.workspace // 64) * 64, 0xFF, "u1"), ALIGNMENT)
+        number = self.numbers[id(case)]
+        choice, aliases = self.kernels.choices[number], case.aliases(in_place)
+        memory = Guarded.of(case.label, arrays, case.node.outputs, aliases, ALIGNMENT)
+        workspace = workspace_of(choice.workspace, ALIGNMENT)
         space = workspace.ctypes.data if choice.workspace else 0
         pointers = [space, *memory.pointers]
         regions = (
             self.regions(choice, workspace, memory.inputs, memory.outputs) if self.check else ()
         )
         names = function_names(Call(case.node, choice), self.kernels.symbols[number])
-        launch_stages(self.unit, names, choice.stages, pointers, order, seed, regions)
+        launch_stages(self.unit, names, choice.stages, pointers, *way, regions)
         for region in regions:
             missing = region.never_written() if region.name.startswith("y") else []
             assert not missing, f"{case.label}: {region.name} is not written at {missing}"

@@ -1,6 +1,6 @@
 """Runs mutants of CUDA kernels on the CPU, in check mode, each in a process of its own.
 
-`python -m mutant_runs SHARE SHARES STEP FOLDER` takes of every STEP-th mutant the SHARE-th of so
+`python -m mutant_runs SHARE SHARES STEP` takes of every STEP-th mutant the SHARE-th of so
 many shares, beside every kernel as it is. It prints a line for each: its number in `all_mutants`,
 and how it was caught, or `survived`.
 """
@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from pathlib import Path
 
 import numpy as np
 from cuda_sweep import CudaKernels, CudaLibrary
-from mutant_kernels import Subject, subjects
+from mutant_kernels import Subject
+from mutant_subjects import subjects
 from mutants import Mutant
 from sweep import TOLERANCE, magnitudes, reference
 
@@ -95,7 +95,7 @@ class Trials:
         for order in ORDERS:
             for arrays, expected, sizes in self.found:
                 try:
-                    results = library.run(case, arrays, *order)
+                    results = library.run(case, arrays, order)
                 except KernelFault as fault:
                     return f"{fault.kind}, {order[0]}"
                 except DeviceError:
@@ -142,7 +142,7 @@ def alone(trials: Trials, library: CudaLibrary, number: int) -> str:
     return text
 
 
-def main(share: int, shares: int, step: int, folder: Path) -> None:
+def main(share: int, shares: int, step: int) -> None:
     """Builds and runs a share of the mutants."""
     pairs = all_mutants()
     numbers = taken(pairs, step, share, shares)
@@ -150,9 +150,7 @@ def main(share: int, shares: int, step: int, folder: Path) -> None:
     trials = dict[str, Trials]()
     for start in range(0, len(numbers), UNIT):
         some = numbers[start : start + UNIT]
-        place = folder / f"unit {share} {start}"
-        place.mkdir()
-        library = MutantKernels.made([pairs[i] for i in some]).built(place, check=True)
+        library = MutantKernels.made([pairs[i] for i in some]).built(check=True)
         for number, i in enumerate(some):
             subject = pairs[i][0]
             if subject.label not in trials:
@@ -162,4 +160,4 @@ def main(share: int, shares: int, step: int, folder: Path) -> None:
 
 if __name__ == "__main__":
     number, count, every = map(int, sys.argv[1:4])
-    main(number, count, every, Path(sys.argv[4]))
+    main(number, count, every)

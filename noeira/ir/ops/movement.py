@@ -97,7 +97,7 @@ class Columns(Window):
         return (x[..., attrs.start : attrs.start + attrs.width].copy(),)
 
     def samples(self) -> tuple[Sample, ...]:
-        windows = ((0, 33), (3, 17), (32, 1))
+        windows = ((0, 33), (3, 17), (32, 1), (4, 8))
         return tuple(drawn((5, 33), attrs={"start": s, "width": w}) for s, w in windows)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
@@ -126,7 +126,7 @@ class PadColumns(Window):
         return (out,)
 
     def samples(self) -> tuple[Sample, ...]:
-        windows = ((0, 17), (3, 33), (15, 32))
+        windows = ((0, 17), (3, 33), (15, 32), (4, 24))
         return tuple(drawn((5, 17), attrs={"start": s, "width": w}) for s, w in windows)
 
     def bad_samples(self) -> tuple[BadSample, ...]:

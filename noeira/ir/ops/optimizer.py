@@ -20,6 +20,9 @@ from noeira.ir.types import Range, TensorType
 if TYPE_CHECKING:
     import numpy as np
 
+# For samples: more ranges of decayed elements than a kernel compares one by one.
+MANY_RANGES = tuple(Range(n, n + 7) for n in range(40, 500, 20))
+
 
 def check_flat(
     name: str, step: TensorType, lr: TensorType, ok: TensorType, *flat: TensorType
@@ -213,6 +216,7 @@ class SGD(Optimizer):
             sample(257, momentum=0.9),
             sample(128, momentum=0.9, dampening=0.1, weight_decay=0.1, decay=decay),
             sample(100, momentum=0.9, nesterov=True),
+            sample(538, momentum=0.9, weight_decay=0.1, decay=MANY_RANGES),
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
@@ -325,6 +329,7 @@ class Adam(Optimizer):
             sample(257, beta1=0.8, beta2=0.99, eps=1e-6),
             sample(100, weight_decay=0.1, decay=decay),
             sample(128, weight_decay=0.1, decoupled=True, decay=decay),
+            sample(538, weight_decay=0.1, decay=MANY_RANGES),
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:

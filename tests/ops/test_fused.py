@@ -1,0 +1,25 @@
+"""Sweeps over fused kernels, in C and in CUDA on the CPU: they give the bits of their parts."""
+
+from __future__ import annotations
+
+import pytest
+from fused_cases import Group, chosen_groups, each_group
+from sweep import assert_bits_of_parts, same_in_place
+from sweep_units import C_SPLIT, CUDA, CUDA_TURNS, C, Variant, all_ways, library_of_group
+
+
+@pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS), ids=str)
+@each_group(chosen_groups())
+def test_fused_kernel_gives_the_bits_of_its_parts(group: Group, variant: Variant) -> None:
+    arrays = group[0].arrays()
+    built = library_of_group(group, variant)
+    results = all_ways(built, group[0], arrays)
+    assert_bits_of_parts(group, arrays, results, built.run)
+
+
+@pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS), ids=str)
+@each_group([group for group in chosen_groups() if group[0].aliases(in_place=True)])
+def test_fused_result_may_take_over_the_memory_of_an_operand(
+    group: Group, variant: Variant
+) -> None:
+    same_in_place(library_of_group(group, variant).run, group[0], group[0].arrays())

@@ -1,0 +1,120 @@
+"""Fused kernels that sweeps try, each with the kernels of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+import pytest
+from sweep import Case
+from swept_ops import every_op, is_chosen
+
+from noeira.ir.forms import form_of
+from noeira.ir.fused import close
+from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.samples import Draw
+from noeira.ir.types import TensorType
+
+# A fused node's case, then those of its parts.
+Group = tuple[Case, ...]
+
+
+def joined(label: str, build: Callable[[Builder], tuple[Value, ...]]) -> Group:
+    """A fused node, its outputs what `build` returns; then its parts one by one."""
+    builder = Builder("fused")
+    outputs = build(builder)
+    body = tuple(builder.nodes)
+    assert form_of(body), label
+    node = close(body, {v.name for v in outputs}, body[0].origin)
+    parts = (Case(f"{label}: {n.op.name}", n, draws_of(n)) for n in body)
+    return (Case(label, node, draws_of(node)), *parts)
+
+
+def draws_of(node: Node) -> tuple[Draw, ...]:
+    """Normal operands."""
+    return tuple(Draw(v.type) for v in node.inputs)
+
+
+def inputs(builder: Builder, *shapes: tuple[int, ...], dtype: str = "f32") -> list[Value]:
+    """Operands of these shapes."""
+    return [builder.input(f"v{i}", TensorType(dtype, shape)) for i, shape in enumerate(shapes)]
+
+
+def linear_then(rule: Op, stored: bool) -> Group:
+    """A linear layer and an activation."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        x, w, b = inputs(builder, (9, 20), (20, 37), (37,))
+        y = builder.emit("linear", x, w, b)
+        z = builder.emit(rule.name, y)
+        return (y, z) if stored else (z,)
+
+    return joined(f"linear, {rule.name}{', both stored' if stored else ''}", build)
+
+
+def chain(builder: Builder) -> tuple[Value, ...]:
+    """Element-wise ops with operands of every access, two results of which are stored."""
+    x, row, rows, one = inputs(builder, (5, 3, 17), (17,), (3, 17), ())
+    y = builder.emit("gelu", builder.emit("subtract", x, row))
+    z = builder.emit("multiply", builder.emit("relu", builder.emit("add", y, rows)), one)
+    return y, builder.emit("tanh", builder.emit("add", z, y))
+
+
+def slope_and_sum(name: str, shape: tuple[int, ...], stored: bool) -> Group:
+    """The backward pass of an activation and the bias before it."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        d, x = inputs(builder, shape, shape)
+        slope = builder.emit(name, d, x)
+        total = builder.emit("column_sum", slope, scale=0.5)
+        return (slope, total) if stored else (total,)
+
+    return joined(f"{name}, column_sum{', both stored' if stored else ''} {shape}", build)
+
+
+def matmul_chain(builder: Builder) -> tuple[Value, ...]:
+    """The backward pass of two layers: a product with a transposed weight, times a slope."""
+    d, w, x = inputs(builder, (33, 10), (40, 10), (33, 40))
+    return (builder.emit("relu.d0", builder.emit("matmul", d, w, transpose_b=True), x),)
+
+
+@cache
+def fused_groups() -> tuple[Group, ...]:
+    """Every fused kernel that is swept: all forms, and every activation behind a linear layer."""
+    activations = [
+        rule
+        for rule in every_op()
+        if isinstance(rule, Elementwise) and len(rule.operands) == 1 and "." not in rule.name
+    ]
+    return (
+        joined("chain", chain),
+        *(
+            slope_and_sum(name, shape, stored)
+            for name in ("relu.d0", "gelu.d0")
+            for shape in ((30, 33), (13, 10), (3, 4, 64), (650, 17))
+            for stored in (False, True)
+        ),
+        *(linear_then(rule, stored) for rule in activations for stored in (False, True)),
+        joined("matmul, relu.d0", matmul_chain),
+    )
+
+
+def ops_of(group: Group) -> tuple[str, ...]:
+    """The names of the ops that are fused."""
+    return tuple(dict.fromkeys(part.node.op.name for part in group[1:]))
+
+
+def chosen_groups() -> list[Group]:
+    """Those with an op that takes part."""
+    return [group for group in fused_groups() if any(map(is_chosen, ops_of(group)))]
+
+
+def each_group(groups: Iterable[Group]) -> pytest.MarkDecorator:
+    """One test for each group, found by the exact names of its ops with `--op`."""
+    found = [
+        pytest.param(group, id=group[0].label, marks=pytest.mark.ops(*ops_of(group)))
+        for group in groups
+    ]
+    return pytest.mark.parametrize("group", found)
