@@ -37,7 +37,7 @@ from noeira.runtime.build.cache import open_cache
 from noeira.runtime.c.compiler import find_compiler
 from noeira.runtime.cuda.compiler import Compiled, find_cuda_compiler
 
-pytestmark = needs_cxx
+pytestmark = [needs_cxx, pytest.mark.ops("matmul", "linear")]
 
 # m, n, k: 1 and primes, whole accesses and not, whole tiles and not.
 SHAPES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from guarded import guarded
 
 from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
 from noeira.codegen.c.prelude import prelude
@@ -33,7 +33,10 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-13}
 SIZES = (1, 7, 16, 17, 33, 100, 127, 257)
 THREADS = (2, 3, 7, 1000)
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
+    pytest.mark.ops("matmul", "linear"),
+]
 
 
 @dataclass(frozen=True)
@@ -146,38 +149,22 @@ void call_{item.symbol}(int threads, char *workspace{parameters}) {{{loops}
 """
 
 
-class Guarded:
-    """An array that ends where a page begins that may be neither read nor written."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
-        size = int(np.prod(shape))
-        nbytes = size * np.dtype(NUMPY[dtype]).itemsize
-        body = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        self.map = mmap.mmap(-1, body + mmap.PAGESIZE)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
-        libc = ctypes.CDLL(None, use_errno=True)
-        assert libc.mprotect(ctypes.c_void_p(self.address + body), mmap.PAGESIZE, 0) == 0
-        flat = np.frombuffer(self.map, NUMPY[dtype], size, body - nbytes)
-        self.array = flat.reshape(shape)
-        self.pointer = ctypes.c_void_p(self.address + body - nbytes)
-
-
 Arrays = Sequence[np.ndarray]
 
 
 def run(library: ctypes.CDLL, item: Kernel, arrays: Arrays, threads: int) -> list[np.ndarray]:
     """Calls a kernel on guarded copies of its inputs; outputs and workspace start as NaN."""
     dtype = item.cut.dtype
-    memory = [Guarded(operand.shape, dtype) for operand in item.inputs + item.outputs]
-    for place, array in zip(memory, arrays, strict=False):
-        place.array[...] = array
-    outputs = memory[len(item.inputs) :]
-    for place in outputs:
-        place.array[...] = np.nan
+    results = [np.full(o.shape, np.nan, NUMPY[dtype]) for o in item.outputs]
+    memory = [guarded(array) for array in (*arrays, *results)]
     workspace = np.full(gemm_workspace(item.view, item.cut) + 1, 255, np.uint8)
     call = getattr(library, f"call_{item.symbol}")
-    call(threads, ctypes.c_void_p(workspace.ctypes.data), *(place.pointer for place in memory))
-    return [place.array.copy() for place in outputs]
+    call(
+        threads,
+        ctypes.c_void_p(workspace.ctypes.data),
+        *(ctypes.c_void_p(place.ctypes.data) for place in memory),
+    )
+    return [place.copy() for place in memory[len(arrays) :]]
 
 
 def check(library: ctypes.CDLL, item: Kernel, case: Case) -> list[np.ndarray]:
