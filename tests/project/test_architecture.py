@@ -1,12 +1,18 @@
-"""The house: which package may import which, and how large a file may be."""
+"""The house: which package may import which, how large files and functions may be, and that no
+text stands twice.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
+import networkx
 import pytest
 
 import noeira
@@ -71,18 +77,40 @@ MAY_IMPORT = {
         "tuning",
     },
 }
+# Inside the runtime: the folders that may import each other when they are loaded, and those that
+# may be imported where they are used. What lies in no folder is open to all of them.
+IN_RUNTIME = {
+    "build": set(),
+    "c": {"build"},
+    "device": set(),
+    "cuda": {"build", "device"},
+    "cuda_cpu": {"build", "device", "cuda"},
+    "": {"c"},
+}
+IN_RUNTIME_LATE = {"cuda": {"cuda_cpu"}, "": {"build", "c", "cuda"}}
 OPEN = {"errors", "config", "log", "__version__"}
-LONGEST = 450
+REPOSITORY = Path(__file__).parents[2]
+LONGEST, LONGEST_TEMPLATE, LONGEST_FUNCTION = 400, 150, 60
+# Files that are longer, and may not grow.
+LONGER = {"noeira/ir/text.py": 450, "noeira/ir/graph.py": 425}
+# So many lines, blank ones and imports left out, stand nowhere twice but where twins must agree.
+SAME_LINES = 12
+TWINS = [{"vector_neon.c.j2", "vector_plain.c.j2"}]
 
 
-def modules() -> list[tuple[str, Path]]:
-    """Every module of the package by its dotted name."""
-    found = []
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package by its name without `noeira.`; the package itself is ""."""
+    found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
-        found.append((".".join(p for p in parts if p != "__init__"), path))
-    free = ("", "__main__", "errors", "config", "log")
-    return [(name, path) for name, path in found if name not in free]
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+def in_rooms() -> list[str]:
+    """The modules that lie in rooms."""
+    return [name for name in modules() if name not in ("", "__main__", "errors", "config", "log")]
 
 
 def room(name: str) -> str:
@@ -91,36 +119,73 @@ def room(name: str) -> str:
     return max(found, key=len, default="")
 
 
-def imported(path: Path) -> set[str]:
-    """The modules of noeira that a file imports, those for type checking alone left out."""
-    found = set[str]()
+@cache
+def imported(name: str) -> tuple[tuple[str, bool], ...]:
+    """The modules of noeira that a module imports, and whether when it loads: not in a function,
+    nor for type checking alone.
+    """
+    found = list[tuple[str, bool]]()
 
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            return
+    def visit(node: ast.AST, loads: bool) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "noeira":
             module = (node.module or "").removeprefix("noeira").lstrip(".")
-            names = [alias.name for alias in node.names] if module in ("", "nn", "ir") else []
-            found.update([f"{module}.{n}".strip(".") for n in names] or [module])
-        elif isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.startswith("noeira."):
-                    found.add(alias.name.removeprefix("noeira."))
+                inner = f"{module}.{alias.name}".lstrip(".")
+                found.append((inner if inner in modules() else module, loads))
+        elif isinstance(node, ast.Import):
+            names = [a.name for a in node.names if a.name.startswith("noeira.")]
+            found.extend((n.removeprefix("noeira."), loads) for n in names)
+        typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        loads = loads and not typing and not isinstance(node, ast.FunctionDef)
         for child in ast.iter_child_nodes(node):
-            visit(child)
+            visit(child, loads)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")))
-    return found
+    visit(ast.parse(modules()[name].read_text(encoding="utf-8")), True)
+    return tuple(dict.fromkeys(found))
 
 
-@pytest.mark.parametrize(("name", "path"), modules(), ids=[n for n, _ in modules()])
-def test_arrows_between_packages_point_one_way(name: str, path: Path) -> None:
+@pytest.mark.parametrize("name", in_rooms())
+def test_arrows_between_packages_point_one_way(name: str) -> None:
+    """Imports for type checking alone are arrows too."""
     own = room(name)
     assert own, f"{name} is in no room of MAY_IMPORT"
     allowed = MAY_IMPORT[own] | {own} | OPEN
-    for other in imported(path):
-        fine = any(other == a or other.startswith(f"{a}.") for a in allowed)
+    for other, _ in imported(name):
+        fine = other == "" or any(other == a or other.startswith(f"{a}.") for a in allowed)
         assert fine, f"{name} imports {other}; {own} may import {sorted(allowed)}"
+
+
+def folder(name: str) -> str:
+    """The folder of a module of the runtime; "" for those in none."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in IN_RUNTIME else ""
+
+
+@pytest.mark.parametrize("name", [n for n in in_rooms() if n.startswith("runtime.")])
+def test_arrows_inside_the_runtime_point_one_way(name: str) -> None:
+    own = folder(name)
+    for other, loads in imported(name):
+        if other.startswith("runtime.") and folder(other) not in ("", own):
+            late = set() if loads else IN_RUNTIME_LATE.get(own, set())
+            allowed = IN_RUNTIME[own] | late
+            assert folder(other) in allowed, f"{name} imports {other}"
+
+
+def cycles(arrows: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """What imports itself by way of others."""
+    graph = networkx.DiGraph((a, b) for a, b in arrows if a != b)
+    return [sorted(c) for c in networkx.strongly_connected_components(graph) if len(c) > 1]
+
+
+def test_no_packages_import_each_other() -> None:
+    pairs = ((room(name), room(other)) for name in in_rooms() for other, _ in imported(name))
+    assert not cycles(pair for pair in pairs if all(pair))
+
+
+def test_no_modules_load_each_other() -> None:
+    assert not cycles(
+        (name, other) for name in in_rooms() for other, loads in imported(name) if loads and other
+    )
 
 
 def test_the_memory_of_a_network_needs_no_device() -> None:
@@ -129,7 +194,58 @@ def test_the_memory_of_a_network_needs_no_device() -> None:
     assert "noeira.runtime.store" in loaded and "noeira.runtime.device" not in loaded
 
 
+@cache
+def texts(*endings: str) -> dict[str, list[str]]:
+    """The lines of the files of the package, the tests, the examples and the benchmarks."""
+    folders = [PACKAGE, *(REPOSITORY / name for name in ("tests", "examples", "benchmarks"))]
+    return {
+        str(path.relative_to(folder.parent)): path.read_text(encoding="utf-8").splitlines()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.name.endswith(endings)
+    }
+
+
 def test_no_file_is_too_long_to_read_at_a_sitting() -> None:
-    sizes = {str(p.relative_to(PACKAGE)): len(p.read_text().splitlines()) for _, p in modules()}
-    sizes |= {p.name: len(p.read_text().splitlines()) for p in PACKAGE.rglob("*.j2")}
-    assert not {name: size for name, size in sizes.items() if size > LONGEST}
+    sizes = {name: len(lines) for name, lines in texts(".py").items()}
+    assert not {name: n for name, n in sizes.items() if n > LONGER.get(name, LONGEST)}
+    templates = {name: len(lines) for name, lines in texts(".j2").items()}
+    assert not {name: size for name, size in templates.items() if size > LONGEST_TEMPLATE}
+
+
+def functions(lines: list[str]) -> Iterator[tuple[str, int]]:
+    """The functions of a file with their lengths."""
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
+
+
+def test_functions_do_one_thing() -> None:
+    sizes = {
+        f"{file}: {name}": size
+        for file, lines in texts(".py").items()
+        for name, size in functions(lines)
+    }
+    assert not {name: size for name, size in sizes.items() if size > LONGEST_FUNCTION}
+
+
+def told(lines: list[str]) -> list[tuple[int, str]]:
+    """The lines that say something, with their numbers, however they are spaced."""
+    pairs = ((i, re.sub(r"\s+", " ", line.strip())) for i, line in enumerate(lines, 1))
+    return [(i, line) for i, line in pairs if line and not line.startswith(("from ", "import "))]
+
+
+def test_nothing_is_written_twice() -> None:
+    seen = dict[tuple[str, ...], tuple[str, int]]()
+    twice = list[str]()
+    for file, lines in texts(".py", ".j2").items():
+        found = told(lines)
+        for start in range(len(found) - SAME_LINES + 1):
+            part = tuple(line for _, line in found[start : start + SAME_LINES])
+            number = found[start][0]
+            other, place = seen.setdefault(part, (file, number))
+            twins = any({Path(file).name, Path(other).name} <= pair for pair in TWINS)
+            if (other, place) != (file, number) and not twins:
+                twice.append(f"{other}:{place} and {file}:{number}")
+    assert not twice, "\n".join(twice)
