@@ -3,100 +3,19 @@
 from __future__ import annotations
 
 import pickle
-import shutil
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated_units import MISTAKES, ORDERS, TEXT, floats, line_of, made, run, tells_line
 from needs import needs_cxx
 
-from noeira.errors import CompilerError, DeviceError, KernelFault
-from noeira.runtime.build import compiler_search
-from noeira.runtime.cuda_cpu import shared_library
-from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler, require_cxx_compiler
+from noeira.errors import DeviceError, KernelFault
 from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
-from noeira.runtime.cuda_cpu.shared_library import build
-from noeira.runtime.cuda_cpu.text import find_kernels, host_text
-
-TEXT = (Path(__file__).parents[1] / "support" / "emulator_kernels.cu").read_text(encoding="utf-8")
-ORDERS = [("forward", 0), ("reverse", 0), ("random", 1), ("random", 2)]
 
 pytestmark = needs_cxx
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emulator")
-
-
-def made(text: str, folder: Path, check: bool = False) -> CudaCpuModule:
-    """A unit built in a folder of its own."""
-    path = folder / f"unit{len(list(folder.iterdir()))}"
-    path.mkdir()
-    return CudaCpuModule(build(text, path, check))
-
-
-@pytest.fixture(scope="module")
-def fast(folder: Path) -> CudaCpuModule:
-    return made(TEXT, folder)
-
-
-@pytest.fixture(scope="module")
-def checked(folder: Path) -> CudaCpuModule:
-    return made(TEXT, folder, check=True)
-
-
-@pytest.fixture(params=["fast", "checked"])
-def unit(request: pytest.FixtureRequest) -> CudaCpuModule:
-    return request.getfixturevalue(request.param)
-
-
-@cache
-def line_of(mark: str) -> int:
-    """The line of the kernels' text that is marked."""
-    return next(
-        n for n, line in enumerate(TEXT.splitlines(), 1) if line.endswith(f"// here {mark}")
-    )
-
-
-def floats(count: int, seed: int = 0) -> np.ndarray:
-    """Random numbers whose address is a multiple of 64 bytes."""
-    space = np.empty(count + 16, np.float32)
-    array = space[-(space.ctypes.data // 4) % 16 :][:count]
-    array[:] = np.random.default_rng(seed).standard_normal(count)
-    return array
-
-
-def run(
-    unit: CudaCpuModule,
-    name: str,
-    grid: int,
-    block: int,
-    inputs: Sequence[np.ndarray | None],
-    outputs: Sequence[np.ndarray],
-    shared: int = 0,
-    order: str = "forward",
-    seed: int = 0,
-    initialised: bool = False,
-) -> list[Region]:
-    """Launch with inputs that may only be read and outputs that are to be written; gives these."""
-    reads = [
-        Region(a.ctypes.data, a.nbytes, f"a{i}", writable=False)
-        for i, a in enumerate(inputs)
-        if a is not None
-    ]
-    writes = [
-        Region(y.ctypes.data, y.nbytes, f"y{i}", initialised, granule=y.itemsize)
-        for i, y in enumerate(outputs)
-    ]
-    pointers = [None if a is None else a.ctypes.data for a in (*inputs, *outputs)]
-    unit.launch(name, grid, block, shared, pointers, order, seed, [*reads, *writes])
-    return writes
 
 
 @pytest.mark.parametrize(("order", "seed"), ORDERS)
@@ -169,57 +88,6 @@ def test_intrinsics(unit: CudaCpuModule, order: str, seed: int):
     ]
     for column, values in enumerate(expected):
         assert np.array_equal(y[:, column], values), column
-
-
-def tells_line(fault: KernelFault, line: int) -> bool:
-    """Whether a launch's faults name a line: of a race, either of the two."""
-    faults = (fault, *fault.others)
-    return any(f.line == line or f"line {line};" in f.text for f in faults)
-
-
-# Kernel, kind, inputs, whether fast mode finds it too, words of its text.
-MISTAKES = [
-    ("race_in_block", "race", 0, False, "writes dynamic shared memory at byte"),
-    ("race_in_warp", "race", 0, False, "there is no barrier between"),
-    ("race_of_blocks", "race", 0, False, "blocks have no order"),
-    ("race_after_reads", "race", 0, False, "shared memory at byte 0, which thread 0 wrote"),
-    ("race_with_atomic", "race", 0, False, "total at byte 0, which thread"),
-    ("race_with_start", "race", 0, False, "changes local at byte 0, which thread 0 wrote at"),
-    ("beyond", "out of bounds", 1, False, "0 bytes after the end of a0, which has 256 bytes"),
-    (
-        "before",
-        "out of bounds",
-        0,
-        False,
-        "writes 4 bytes that begin 4 bytes before the start of y0",
-    ),
-    ("beyond_shared", "out of bounds", 0, False, "0 bytes after the end of dynamic shared memory"),
-    (
-        "beyond_array",
-        "out of bounds",
-        0,
-        False,
-        "index 64 is outside an array of type 'float [64]'",
-    ),
-    (
-        "beyond_wide",
-        "out of bounds",
-        1,
-        False,
-        f"in a function it calls, at line {line_of('load4')}",
-    ),
-    ("beyond_local", "out of bounds", 0, False, "index 4 is outside an array of type 'float [4]'"),
-    ("through_null", "out of bounds", -1, False, "writes 4 bytes through NULL"),
-    ("unwritten_shared", "uninitialised", 0, False, "reads 4 bytes at byte 252 of dynamic shared"),
-    ("unwritten_output", "uninitialised", 0, False, "of y0, which nobody wrote"),
-    ("writes_input", "read-only", 1, False, "of a0, which the kernel may only read"),
-    ("misaligned", "misaligned", 1, True, "8 bytes past a multiple of 16"),
-    ("diverges", "divergence", 0, True, "waits at a barrier, but thread"),
-    ("never_shuffled", "deadlock", 0, True, "which waits in __syncthreads at line"),
-    ("not_in_mask", "divergence", 0, True, "with mask 0x0000ffff, in which its own lane"),
-    ("asserts", "assertion", 0, True, "threadIdx.x < 60 is false"),
-    ("mixed_masks", "divergence", 0, True, "of its warp waits in __"),
-]
 
 
 @pytest.mark.parametrize(("order", "seed"), ORDERS)
@@ -341,65 +209,6 @@ def test_two_units_and_two_threads(fast: CudaCpuModule, folder: Path):
     assert not failed
 
 
-def test_a_compilers_message_has_the_texts_own_lines(folder: Path):
-    broken = TEXT.replace("float sums[4] = {};", "float sums[4] = oops;")
-    line = next(n for n, text in enumerate(broken.splitlines(), 1) if "oops" in text)
-    with pytest.raises(CompilerError, match=rf"unit\.cu cannot be built:\n(.*\n)*unit\.cu:{line}:"):
-        made(broken, folder)
-
-
-def test_variables_that_have_no_room_on_a_stack_are_refused(folder: Path):
-    text = (
-        'extern "C" __global__ void k(float *x) {\n'
-        "    float big[40000];\n"
-        "    for (int i = 0; i < 40000; i++) big[i] = x[i % 64];\n"
-        "    __syncthreads();\n"
-        "    x[threadIdx.x] = big[threadIdx.x * 100];\n"
-        "}\n"
-    )
-    with pytest.raises(CompilerError, match=r"unit\.cu:\d+:.*frame size .*160\d{3}"):
-        build(text, folder)
-
-
-def test_a_compiler_that_cannot_check_is_told_so(folder: Path):
-    compiler = replace(require_cxx_compiler(), check_flags=())
-    with pytest.raises(CompilerError, match="cannot mark memory accesses"):
-        build(TEXT, folder, check=True, compiler=compiler)
-
-
-def test_kernels_are_found_however_they_are_written():
-    text = """
-    // extern "C" __global__ void commented(float *x) {}
-    const char *s = "extern \\"C\\" __global__ void quoted(float *x) { }";
-    #define KERNEL(n) extern "C" __global__ void n() { if (1) {
-    __global__ void with_mangled_name(float *x) { *x = 0; }
-    extern "C" __global__ void declared(float *x);
-    template <int N> __global__ void of_a_template(float *x) { *x = N; }
-    extern "C"   __global__
-      /* why not */ void  __launch_bounds__ (128,
-        2) spread // here
-      (float *x) { if (*x > 0) { *x = 0; } }
-    extern "C" { static int helper() { return 1; }
-    __launch_bounds__(32) __global__ static void inside(float *x) { for (;;) { } }
-    struct S { int a; };
-    }
-    extern "C" __attribute__((used)) __global__ void last() {}
-    """
-    assert find_kernels(text) == ("spread", "inside", "last")
-
-
-def test_dynamic_shared_memory_is_found_however_it_is_written():
-    text = """extern __shared__ float a[];
-    extern __align__(16) __shared__ unsigned char b[ ], c[];
-    void f() { extern __shared__ __align__(16)
-      double d[]; __shared__ float e[3]; }
-    // extern __shared__ float g[];"""
-    host = host_text(text, "a.cu").text
-    assert host.count('__asm__("noeira_dynamic")') == 4
-    assert "double d[] __asm__" in host
-    assert host.splitlines()[1:6] and len(host.splitlines()) == len(text.splitlines()) + 2
-
-
 def test_speed(fast: CudaCpuModule, folder: Path):
     text = """extern "C" __global__ void twice(const float *x, float *y) {
         const int i = blockIdx.x * 256 + threadIdx.x;
@@ -413,70 +222,3 @@ def test_speed(fast: CudaCpuModule, folder: Path):
         unit.launch("twice", 4096, 256, 0, [x.ctypes.data, y.ctypes.data])
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.060, "a million threads without barriers need no switches"
-
-
-def test_the_portable_switch(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shared_library, "RUNTIME_FLAGS", ("-O2", "-DNOEIRA_PORTABLE"))
-    unit = made(TEXT, folder, check=True)
-    for order, seed in ORDERS:
-        a, b, c = floats(4096), floats(4096, 1), floats(4096, 2)
-        run(unit, "gemm", 4, 256, [a, b], [c], shared=32 * 68 * 4, order=order, seed=seed)
-        exact = a.reshape(64, 64).astype(np.float64) @ b.reshape(64, 64)
-        np.testing.assert_allclose(c.reshape(64, 64), exact, rtol=1e-4, atol=1e-5)
-        with pytest.raises(KernelFault, match="out of bounds"):
-            run(unit, "beyond", 1, 64, [floats(64)], [floats(64)], order=order, seed=seed)
-
-
-@pytest.mark.parametrize("name", ["clang++", pytest.param("zig", marks=pytest.mark.slow)])
-def test_other_compilers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    import importlib.util
-    import sys
-
-    if name == "zig":
-        if importlib.util.find_spec("ziglang") is None:
-            pytest.skip("ziglang is not installed")
-        monkeypatch.setenv("CXX", f"{sys.executable} -m ziglang c++")
-    elif shutil.which(name) is None:
-        pytest.skip(f"there is no {name}")
-    else:
-        monkeypatch.setenv("CXX", name)
-    unit = made(TEXT, tmp_path, check=True)
-    a, b, c = floats(4096), floats(4096, 1), floats(4096, 2)
-    run(unit, "gemm", 4, 256, [a, b], [c], shared=32 * 68 * 4)
-    for mistake, kind, *_ in MISTAKES:
-        if mistake == "misaligned":
-            continue  # clang looks at members of a structure, not at copies of all of it
-        given = [None] if mistake == "through_null" else [floats(64)] * (mistake in TAKES_INPUT)
-        grid = 2 if mistake == "race_of_blocks" else 1
-        with pytest.raises(KernelFault) as caught:
-            run(unit, mistake, grid, 64, given, [floats(64)], 256)
-        assert caught.value.kind == kind, caught.value
-        assert tells_line(caught.value, line_of(mistake)), caught.value
-
-
-TAKES_INPUT = {name for name, _, inputs, *_ in MISTAKES if inputs == 1}
-
-
-def test_the_identity_tells_runtimes_apart(monkeypatch: pytest.MonkeyPatch):
-    compiler = find_cxx_compiler()
-    assert compiler is not None
-    first = shared_library.cuda_cpu_identity(compiler)
-    monkeypatch.setattr(shared_library, "FAST_FLAGS", ("-O0",))
-    assert shared_library.cuda_cpu_identity(compiler) != first
-
-
-def test_no_compiler_and_a_useless_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CXX", "noeira-no-such-compiler -x")
-    with pytest.raises(CompilerError, match="there is no program noeira-no-such-compiler"):
-        require_cxx_compiler()
-    monkeypatch.setenv("CXX", "false")
-    with pytest.raises(CompilerError, match="CXX is false, which cannot be used"):
-        require_cxx_compiler()
-    monkeypatch.delenv("CXX")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(compiler_search, "ziglang_program", lambda: None)
-    assert find_cxx_compiler() is None
-    with pytest.raises(CompilerError) as caught:
-        require_cxx_compiler()
-    for words in ("no C++ compiler was found", "apt install g++", "pip install ziglang", "CXX"):
-        assert words in str(caught.value)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from graphs import JOBS, STAGES, compiled, emit, f32, graphs, without_groups
+from graphs import JOBS, STAGES, compiled, emit, f32, graphs
 from hypothesis import given, settings
 
 from noeira.errors import FusionError, VerifyError
@@ -41,6 +41,12 @@ from noeira.passes.pipeline import Pipeline
 
 FUSED = {name: dump for name, dump in STAGES.items() if dump.done[-1] == "fuse"}
 BEFORE = {name: STAGES[name.removesuffix("fuse") + "dce"] for name in FUSED}
+
+
+def without_groups(graph: ComputeGraph) -> ComputeGraph:
+    """The graph as if no fused type had asked for anything."""
+    nodes = tuple(replace(node, group="") for node in graph.nodes)
+    return replace(graph, groups=(), nodes=nodes)
 
 
 def keyed(graph: ComputeGraph) -> Counter[Any]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from graphs import FINAL, choose, deep_step, emit, f32, graphs, near_linear, seconds
+from graphs import FINAL, choose, deep_step, emit, f32, graphs
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from memory_plans import check_plan, flat, lying_in, packed, planned, refused, rounded, stateful
+from timing import near_linear, seconds
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.graph import Builder, ComputeGraph
 from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage
-from noeira.ir.storage import Memory
 from noeira.ir.text import Dump
-from noeira.ir.types import ALIGNMENT, TensorType, lay_out
+from noeira.ir.types import TensorType
 from noeira.passes.dce import DeadCodeElimination
-from noeira.passes.schedule import Schedule
 from noeira.planning.first_fit import Span, first_fit
-from noeira.planning.memory import has_gaps, make_plan
+from noeira.planning.memory import make_plan
 
 
 def spans_of(rows: list[tuple[int, int, int]]) -> list[Span]:
@@ -33,11 +32,6 @@ def spans_of(rows: list[tuple[int, int, int]]) -> list[Span]:
 SPANS = st.lists(
     st.tuples(st.integers(1, 400), st.integers(0, 40), st.integers(0, 40)), max_size=40
 ).map(spans_of)
-
-
-def rounded(size: int) -> int:
-    """Up to the next multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def simple_first_fit(spans: list[Span]) -> dict[str, int]:
@@ -79,92 +73,6 @@ def test_spans_of_equal_life_lie_side_by_side_and_those_apart_share():
     assert offsets == {"v4": 0, "v1": 0, "v0": 128, "v2": 128, "v3": 256}
     assert arena == 320
     assert first_fit([]) == ({}, 0)
-
-
-def planned(graph: ComputeGraph) -> Plan:
-    """The plan of a graph that is scheduled first."""
-    return make_plan(Schedule()(graph), choose, "c test")
-
-
-def check_plan(plan: Plan) -> None:
-    """What must hold of every plan."""
-    graph, calls = plan.graph, len(plan.calls)
-    assert [call.node for call in plan.calls] == list(graph.launching())
-    needed = {v.name for n in graph.launching() for v in (*n.inputs, *n.outputs)}
-    assert needed <= set(plan.place)
-    values = {v.name: v for v in graph.values()}
-    for place in plan.places:
-        assert place.kind == "literal" or place.size == values[place.name].type.nbytes
-        assert 0 <= place.first <= place.last <= calls
-    check_lives(plan)
-    check_views(plan)
-    arena = [p for p in plan.places if p.root == ARENA]
-    works = [(c.workspace, c.choice.workspace) for c in plan.calls if c.choice.workspace]
-    ends = [rounded(p.offset + p.size) for p in arena] + [rounded(at + size) for at, size in works]
-    assert plan.arena == max(ends, default=0)
-    assert all(at % ALIGNMENT == 0 for at, _ in works)
-    for i, call in enumerate(plan.calls):
-        for place in arena:
-            if call.choice.workspace and place.first <= i <= place.last:
-                assert apart(place.offset, place.size, call.workspace, call.choice.workspace)
-
-
-def check_lives(plan: Plan) -> None:
-    """A value is in its place from the call that makes it to the last that reads it, alone."""
-    graph, inside = plan.graph, lying_in(plan.graph)
-    for i, call in enumerate(plan.calls):
-        for value in (*call.node.inputs, *call.node.outputs):
-            place = plan.place[value.name]
-            assert place.kind == "literal" or place.first <= i <= place.last
-    for value in graph.results():
-        assert plan.place[value.name].last == len(plan.calls)
-    arena = [p for p in plan.places if p.root == ARENA and p.name not in inside]
-    for number, a in enumerate(arena):
-        assert a.offset % ALIGNMENT == 0
-        for b in arena[number + 1 :]:
-            alive = a.first <= b.last and b.first <= a.last
-            assert not alive or apart(a.offset, a.size, b.offset, b.size), (a, b)
-
-
-def check_views(plan: Plan) -> None:
-    """Views, parts of packs, members and updates lie inside what they belong to."""
-    graph, place = plan.graph, plan.place
-    for node in graph.nodes:
-        if node.op.name == "reshape" and node.outputs[0].name in place:
-            a, b = place[node.inputs[0].name], place[node.outputs[0].name]
-            assert (a.root, a.offset, a.first, a.last) == (b.root, b.offset, b.first, b.last)
-        if node.op.name == "pack":
-            whole = place[node.outputs[0].name]
-            item = whole.size // node.outputs[0].type.size
-            for part, offset in zip(node.inputs, node.attrs.offsets, strict=True):  # type: ignore[attr-defined]
-                assert place[part.name].root == whole.root
-                assert place[part.name].offset == whole.offset + offset * item
-            if has_gaps(node):
-                assert (whole.first, whole.last) == (0, len(plan.calls))
-    for given_value in graph.inputs:
-        assert place[given_value.value.name].root == f"input {given_value.value.name}"
-    for state in graph.states:
-        whole = place[state.value.name]
-        assert (whole.root, whole.offset) == (f"state {state.value.name}", 0)
-        for member in state.members:
-            assert place[member.name].root == whole.root
-            assert place[member.name].offset + place[member.name].size <= whole.size
-    for update in graph.updates:
-        assert place[update.new.name].root == f"state {update.state.name}"
-    for value in graph.outputs:
-        assert place[value.name].root == f"output {value.name}"
-
-
-def lying_in(graph: ComputeGraph) -> set[str]:
-    """The values that lie in the memory of another one."""
-    memory = Memory(graph)
-    packed = {v.name for n in graph.nodes if n.op.name == "pack" for v in n.inputs}
-    return {*memory.inside, *packed, *(memory.base(name)[0] for name in packed)}
-
-
-def apart(a: int, a_size: int, b: int, b_size: int) -> bool:
-    """Whether two stretches of bytes do not overlap."""
-    return a + a_size <= b or b + b_size <= a
 
 
 @pytest.mark.parametrize("dump", FINAL.values(), ids=FINAL)
@@ -220,97 +128,6 @@ def test_peak_bytes_are_arena_inputs_states_and_outputs():
     assert plan.peak_bytes() == plan.arena + own
 
 
-def stateful() -> tuple[Builder, Any, Any]:
-    """An input and a state of one type."""
-    builder = Builder("stateful")
-    return builder, builder.input("x", f32(4)), builder.state("s", f32(4))
-
-
-def refused(builder: Builder, outputs: list[Any] | None = None) -> str:
-    """Why there is no plan for a graph as it stands."""
-    with pytest.raises(VerifyError) as caught:
-        make_plan(builder.done(outputs or []), choose, "c test")
-    return str(caught.value)
-
-
-def test_an_update_is_written_into_its_state():
-    builder, x, s = stateful()
-    builder.update(s, emit(builder, "relu", x, hint="y"))
-    assert planned(builder.done([])).place["y"].root == "state s"
-
-
-def test_a_state_read_after_its_update_is_refused():
-    builder, x, s = stateful()
-    builder.update(s, emit(builder, "relu", x, hint="y"))
-    emit(builder, "tanh", s)
-    assert refused(builder) == "%s is read after %y has taken its place: copy it before"
-
-
-def test_a_view_of_a_state_read_after_its_update_is_refused():
-    builder, x, s = stateful()
-    view = emit(builder, "reshape", emit(builder, "reshape", s, shape=(2, 2)), shape=(4, 1))
-    builder.update(s, emit(builder, "relu", x, hint="y"))
-    emit(builder, "tanh", view)
-    assert refused(builder) == "%s is read after %y has taken its place: copy it before"
-
-
-def test_a_member_read_after_the_update_of_its_state_is_refused():
-    builder, params, members = flat()
-    builder.update(params, emit(builder, "copy", params_like(builder, params), hint="new"))
-    emit(builder, "tanh", members[1])
-    assert refused(builder) == "%params is read after %new has taken its place: copy it before"
-
-
-def flat() -> tuple[Builder, Any, list[Value]]:
-    """A flat state of two members without gaps."""
-    builder = Builder("flat")
-    layout = lay_out("net", {"w": (32,), "u": (32,)})
-    builder.layouts.append(layout)
-    members = [Value(m.name, f32(*m.shape)) for m in layout.members]
-    return builder, builder.state("params", TensorType("f32", (64,), "net"), members), members
-
-
-def params_like(builder: Builder, params: Any) -> Any:
-    """An input of the type of the parameters."""
-    return builder.input("flat", params.type)
-
-
-def packed(builder: Builder, *parts: Any) -> Any:
-    """The parts of the flat state side by side."""
-    return emit(builder, "pack", *parts, layout="net", size=64, offsets=(0, 32), hint="p")
-
-
-def test_a_pack_may_update_a_flat_state():
-    builder, params, _ = flat()
-    x = builder.input("x", f32(32))
-    builder.update(params, packed(builder, *(emit(builder, op, x) for op in ("relu", "tanh"))))
-    plan = planned(builder.done([]))
-    check_plan(plan)
-    assert plan.place["tanh"] == Place("tanh", "state params", 128, 128, 0, 2)
-
-
-def test_a_state_read_after_a_part_of_its_update_was_written_is_refused():
-    builder, params, (w, _) = flat()
-    first = emit(builder, "relu", builder.input("x", f32(32)))
-    builder.update(params, packed(builder, first, emit(builder, "tanh", w)))
-    assert refused(builder) == "%params is read after %p has taken its place: copy it before"
-
-
-def test_a_part_that_reads_what_it_overwrites_is_refused():
-    builder, params, (w, _) = flat()
-    first = emit(builder, "relu", w)
-    builder.update(
-        params, packed(builder, first, emit(builder, "tanh", builder.input("x", f32(32))))
-    )
-    assert refused(builder) == "relu cannot update %params in place: copy %params before"
-
-
-def test_an_op_that_cannot_work_in_place_is_refused():
-    builder, _, s = stateful()
-    builder.update(s, emit(builder, "softmax", s))
-    assert refused(builder) == "softmax cannot update %s in place: copy %s before"
-
-
 def test_element_wise_ops_work_in_place():
     """On any operand of the result's size, or several."""
     builder, x, s = stateful()
@@ -336,64 +153,6 @@ def test_an_op_works_in_place_only_on_the_operand_that_it_allows():
     both = replace(builder.nodes[0], inputs=(a, a, ok))
     builder.nodes[:] = [both]
     assert refused(builder) == "record_bad cannot update %a in place: copy %a before"
-
-
-@pytest.mark.parametrize("what", ["x", "s", "constant", "returned", "twice"])
-def test_an_update_that_has_a_place_already_is_refused(what: str):
-    builder, x, s = stateful()
-    other = builder.state("other", f32(4))
-    y = emit(builder, "relu", x, hint="y")
-    if what == "returned":
-        builder.update(s, y)
-        assert refused(builder, [y]) == "%y is returned but has a place already: copy it"
-        return
-    if what == "constant":
-        s = builder.state("one", f32())
-        builder.update(s, emit(builder, "constant", value=2.0, hint="c"))
-    elif what == "twice":
-        builder.update(other, y)
-        builder.update(s, y)
-    else:
-        builder.update(s, {"x": x, "s": other}[what])
-    new = builder.updates[-1].new
-    assert refused(builder) == f"{s} cannot take {new}, which has a place already: copy it"
-
-
-@pytest.mark.parametrize("what", ["x", "member", "view", "constant", "pack", "twice"])
-def test_a_result_that_has_a_place_already_is_refused(what: str):
-    builder, _, (w, _) = flat()
-    x = builder.input("x", f32(32))
-    y, z = emit(builder, "relu", x, hint="y"), emit(builder, "tanh", x, hint="z")
-    value = {
-        "x": x,
-        "member": w,
-        "view": emit(builder, "reshape", y, shape=(4, 8)),
-        "constant": emit(builder, "constant", value=2.0),
-        "pack": packed(builder, y, z) if what == "pack" else None,
-        "twice": y,
-    }[what]
-    assert (
-        refused(builder, [value, value]) == f"{value} is returned but has a place already: copy it"
-    )
-
-
-@pytest.mark.parametrize("what", ["x", "member", "constant", "returned", "packed", "twice"])
-def test_a_part_that_has_a_place_already_is_refused(what: str):
-    builder, _, (_, u) = flat()
-    x = builder.input("x", f32(32))
-    y, z = emit(builder, "relu", x, hint="y"), emit(builder, "tanh", x, hint="z")
-    one = emit(builder, "constant", value=2.0)
-    size, outputs = 32, list[Any]()
-    if what == "packed":
-        emit(builder, "pack", y, size=32, offsets=(0,))
-    if what == "returned":
-        outputs = [y]
-    if what == "constant":
-        size = 1
-    part = {"x": x, "member": u, "constant": one}.get(what, y)
-    parts = (part, part) if what == "twice" else (part, z)
-    emit(builder, "pack", *parts, size=64, offsets=(0, size))
-    assert refused(builder, outputs) == f"{part} is packed but has a place already: copy it"
 
 
 def test_what_a_view_is_all_of_lies_where_the_view_must():

@@ -13,15 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_device import FakeDevice, choose, kernels, launched_unit
-from graphs import emit, f32
+from device_programs import REFERENCE, Compile, Net, data, entry_of, moved, on_reference
+from fake_device import FakeDevice, launched_unit
 
-import noeira
-from noeira.errors import DeviceError, DeviceMemoryError, NotFiniteError
-from noeira.ir.graph import Builder
+from noeira.errors import DeviceError, NotFiniteError
 from noeira.ir.types import TensorType
-from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential
-from noeira.planning.memory import make_plan
 from noeira.runtime.device import launched_entry
 from noeira.runtime.device.bound_launches import largest_values
 from noeira.runtime.device.launched_entry import LaunchedEntry
@@ -29,69 +25,12 @@ from noeira.runtime.device.mirror import Mirror, mirror_of
 from noeira.runtime.program import Program
 from noeira.runtime.store import Store, aligned_zeros
 
-Compile = Callable[..., Program]
-# What a fake device stands in for.
-REFERENCE = "noeira.runtime.reference.ReferenceToolchain.unit"
-
-
-class Net(Sequential[LinearReLU[6, 40], Linear[40, 30]]):
-    """Its parameters are larger than what travels with a call."""
-
-
 FLAT = 4 * Net.layout().size
-
-
-def data(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Samples for Net."""
-    random = np.random.default_rng(seed)
-    x = random.standard_normal((rows, 6)).astype(np.float32)
-    return x, random.integers(0, 30, rows).astype(np.int32)
-
-
-@pytest.fixture(params=["asynchronous", "at once"])
-def device(request: pytest.FixtureRequest) -> FakeDevice:
-    """A device."""
-    return FakeDevice(request.param == "asynchronous")
-
-
-@pytest.fixture
-def on_device(device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> Compile:
-    """`compile` for that device."""
-
-    def compiled(net: Any = Net, batch: int = 4, **options: Any) -> Program:
-        options = {"loss": CrossEntropy, "optimizer": Adam(lr=0.01), **options}
-        with monkeypatch.context() as patch:
-            patch.setattr(REFERENCE, launched_unit(device))
-            program = noeira.compile(net, batch=batch, target="reference", **options)
-        build = program.build_resident
-
-        def build_resident(*sizes: int) -> Any:
-            with monkeypatch.context() as patch:
-                patch.setattr(REFERENCE, launched_unit(device))
-                return build(*sizes)
-
-        program.build_resident = build_resident
-        return program
-
-    return compiled
-
-
-def on_reference(net: Any = Net, batch: int = 4, **options: Any) -> Program:
-    """The same without a device."""
-    options = {"loss": CrossEntropy, "optimizer": Adam(lr=0.01), **options}
-    return noeira.compile(net, batch=batch, target="reference", **options)
 
 
 def everything(program: Program) -> dict[str, bytes]:
     """The bytes of every state."""
     return {name: a.tobytes() for name, a in (program.store.arrays | program.own_states).items()}
-
-
-def moved(device: FakeDevice) -> list[tuple[str, int]]:
-    """The copies so far, which are then forgotten."""
-    found = [(what, nbytes) for what, nbytes in device.done if what in ("in", "out", "copy")]
-    device.done.clear()
-    return found
 
 
 @pytest.mark.parametrize("small", [0, 4096, 1 << 20])
@@ -281,135 +220,6 @@ def test_a_copy_has_the_newest_elements(on_device: Compile) -> None:
     assert grads[0] == grads[1]
 
 
-def test_data_are_sent_once(on_device: Compile, device: FakeDevice) -> None:
-    x, y = data(2050)
-    program = on_device(batch=100)
-    program.load(x, y)
-    program.steps(21)
-    sent = [nbytes for what, nbytes in moved(device) if what == "in"]
-    assert sent.count(x.nbytes) == 1
-    program.steps(21)
-    assert x.nbytes not in [nbytes for _, nbytes in moved(device)]
-    before = program.steps(21)
-    x[:] = 0
-    program.loaded().renew(x, y, None)
-    after = program.steps(21)
-    assert [nbytes for what, nbytes in moved(device) if what == "in"].count(x.nbytes) == 1
-    assert before != after
-
-
-def test_renewed_data_are_sent_before_a_last_batch(on_device: Compile) -> None:
-    losses = []
-    for program in (on_device(), on_reference()):
-        x, y = data(10)
-        program.load(x, y, shuffle=False)
-        program.steps(2)
-        x *= 2
-        program.loaded().renew(x, y, None)
-        losses.append(program.steps(1))
-    assert losses[0] == losses[1]
-
-
-def entry_of(
-    device: FakeDevice, op: str, shape: tuple[int, ...], **attrs: Any
-) -> tuple[LaunchedEntry, str]:
-    """An entry of one op on `x` that gives `y`."""
-    builder = Builder("small")
-    x = builder.input("x", f32(*shape))
-    y = emit(builder, op, x, hint="y", **attrs)
-    plan = make_plan(builder.done([y]), choose, "fake")
-    symbols, module = kernels(plan)
-    return LaunchedEntry(plan, device, module, symbols), "output y"
-
-
-def test_an_entry_takes_over_what_another_gives_without_a_copy(device: FakeDevice) -> None:
-    first, output = entry_of(device, "scale", (2000,), factor=2.0)
-    second, _ = entry_of(device, "scale", (2000,), factor=5.0)
-    second.take_over("input x", first, output)
-    for number in (1.0, 3.0):
-        first.bind_inputs([np.full(2000, number, np.float32)])
-        first.run()
-        moved(device)
-        second.run()
-        assert moved(device) == [("out", 8000 + -8000 % 64)]
-        assert (second.output("y") == 10 * number).all()
-    # Bound for many calls, the input leaves the block, and the output is elsewhere then.
-    first.bind("input x", np.full(2000, 4, np.float32))
-    first.run()
-    second.run()
-    assert (second.output("y") == 40).all()
-    second.bind_inputs([np.ones(2000, np.float32)])
-    second.run()
-    assert (second.output("y") == 5).all()
-    second.bind("input x", np.full(2000, 2, np.float32))
-    second.run()
-    second.run()
-    assert (second.output("y") == 10).all()
-    second.bind("input x", np.full(2000, 4, np.float32))
-    second.run()
-    assert (second.output("y") == 20).all()
-    assert second.given()["x"][0] == 4
-
-
-def test_entries_without_a_device_take_over_the_array() -> None:
-    program = on_reference()
-    forward, step = program.entries["forward"], program.entries["step"]
-    step.take_over("input x", forward, "output " + forward.graph.outputs[0].name)
-    assert step.arrays["input x"] is forward.arrays["output " + forward.graph.outputs[0].name]
-
-
-def test_memory_is_freed_with_the_program(on_device: Compile, device: FakeDevice) -> None:
-    x, y = data(10)
-    program = on_device()
-    program.load(x, y, evaluation=(x, y))
-    program.steps(3)
-    program.evaluate()
-    before = device.used
-    program.load(*data(5000))
-    program.steps(1)
-    assert device.used > before
-    program.load(x, y)
-    program.steps(2)
-    other = on_reference()
-    other.load(x, y)
-    other.steps(3)
-    other.load(*data(5000))
-    other.steps(1)
-    other.load(x, y)
-    other.steps(2)
-    net = program.module
-    program.close()
-    assert device.used == 0 and not net.store.mirrors
-    assert net.parameter("0.weight").val.tobytes() == other.params["0.weight"].tobytes()
-
-
-def test_memory_is_freed_when_nobody_has_the_program(
-    on_device: Compile, device: FakeDevice
-) -> None:
-    program = on_device()
-    program.step(*data(4))
-    assert device.used > 0
-    del program
-    gc.collect()
-    assert device.used == 0
-
-
-def test_no_memory_left(on_device: Compile, device: FakeDevice) -> None:
-    program = on_device()
-    device.total = 20_000
-    with pytest.raises(DeviceMemoryError) as failure:
-        program.step(*data(4))
-    text = str(failure.value)
-    assert text.startswith("out of memory on a fake device: asked for ")
-    assert "of 20.00 kB are free; the largest values are %" in text and "try a smaller" in text
-    error = failure.value
-    assert (error.total, error.free < 20_000, error.asked > error.free) == (20_000, True, True)
-    again = pickle.loads(pickle.dumps(error))
-    assert str(again) == text and again.total == 20_000
-    device.total = 1 << 30
-    assert program.step(*data(4)) == on_reference().step(*data(4))
-
-
 def test_the_largest_values_of_a_plan(device: FakeDevice) -> None:
     entry, _ = entry_of(device, "scale", (2000,), factor=2.0)
     assert largest_values(entry.plan) == [("%x", 8000), ("%y", 8000)]
@@ -476,25 +286,3 @@ def test_calls_and_readers_in_several_threads(on_device: Compile) -> None:
     for _ in range(30):
         other.step(x, y)
     assert not failures and everything(program) == everything(other)
-
-
-def test_literals_lie_behind_the_arena(device: FakeDevice) -> None:
-    program = on_reference(Sequential[Linear[6, 3]], loss=MSE, optimizer=SGD)
-    graph = program.entries["gradients"].graph
-    plan = make_plan(graph, choose, "fake")
-    literals = [place for place in plan.places if place.kind == "literal"]
-    assert literals
-    symbols, module = kernels(plan)
-    entry = LaunchedEntry(plan, device, module, symbols)
-    with device.session():
-        for state in graph.states:
-            entry.bind_state(state.value.name, aligned_zeros(state.value.type))
-        entry.prepare()
-        device.synchronize()
-    assert entry.arena is not None
-    for place in literals:
-        at = entry.arena.literal("f32", place.owner)
-        assert at % 64 == 0 and at >= entry.arena.pointer + plan.arena
-        assert device.at(at, 4).view(np.float32)[0] == float(place.owner)
-    room = device.at(entry.arena.pointer, max(plan.arena, 1))
-    assert not room[: plan.arena].any()
