@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from noeira import errors
-from noeira.errors import *  # noqa: F403
+from noeira.errors import *
 
 __version__ = "0.1.0"
 

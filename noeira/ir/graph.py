@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import VerifyError
 from noeira.ir.types import Layout, Member, TensorType
+from noeira.ir.value import Value
 
 if TYPE_CHECKING:
     from noeira.ir.op import Op
@@ -28,17 +29,6 @@ ADJOINT, RECOMPUTED = "~", "^"
 TRACE = "trace"
 # The path of the network itself, where a group or an origin needs a name for it.
 ROOT = "net"
-
-
-@dataclass(frozen=True)
-class Value:
-    """A named tensor of a graph, defined once."""
-
-    name: str
-    type: TensorType
-
-    def __str__(self) -> str:
-        return f"%{self.name}"
 
 
 @dataclass(frozen=True)

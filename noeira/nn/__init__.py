@@ -1,119 +1,34 @@
-"""Networks as Python types: layers, combinators, losses, metrics, optimizers and initial values."""
+"""Networks as Python types: layers, combinators, losses, metrics, optimizers and initial values.
+
+What is public is said by `__all__` of each file, and collected here.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from noeira.nn.combinators import (
-    Fused,
-    LinearELU,
-    LinearGELU,
-    LinearGELUTanh,
-    LinearMish,
-    LinearReLU,
-    LinearSigmoid,
-    LinearSiLU,
-    LinearTanh,
-    Parallel,
-    Repeat,
-    Residual,
-    Sequential,
-)
-from noeira.nn.core.init import (
-    Deterministic,
-    Initializer,
-    Kaiming,
-    Normal,
-    ScaledKaiming,
-    TruncNormalIn,
-    Xavier,
-    Zero,
-)
+from noeira.ir.graph import Value
+from noeira.nn import combinators, loss, metrics, optimizer, primitives
+from noeira.nn.combinators import *
+from noeira.nn.core import init as _init
+from noeira.nn.core.init import *
 from noeira.nn.core.module import Module
 from noeira.nn.core.names import refuse as _refuse
 from noeira.nn.core.parameters import Param, Parameter, ParamInfo, State, StateInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import derived, flag, module, modules, number, size
-from noeira.nn.loss import MSE, CrossEntropy, Loss, Losses, SoftCrossEntropy
-from noeira.nn.metrics import Accuracy, Metric, TopK
-from noeira.nn.optimizer import SGD, Adam, AdamW, Optimizer
-from noeira.nn.primitives.activations import (
-    ELU,
-    GELU,
-    Clamp,
-    GELUTanh,
-    LeakyReLU,
-    Mish,
-    ReLU,
-    Scale,
-    Sigmoid,
-    SiLU,
-    Softplus,
-    Symlog,
-    Tanh,
-)
-from noeira.nn.primitives.linear import Linear
+from noeira.nn.loss import *
+from noeira.nn.metrics import *
+from noeira.nn.optimizer import *
+from noeira.nn.primitives import *
 
-__all__ = [
-    "ELU",
-    "GELU",
-    "MSE",
-    "SGD",
-    "Accuracy",
-    "Adam",
-    "AdamW",
-    "Clamp",
-    "CrossEntropy",
-    "Deterministic",
-    "Fused",
-    "GELUTanh",
-    "Initializer",
-    "Kaiming",
-    "LeakyReLU",
-    "Linear",
-    "LinearELU",
-    "LinearGELU",
-    "LinearGELUTanh",
-    "LinearMish",
-    "LinearReLU",
-    "LinearSiLU",
-    "LinearSigmoid",
-    "LinearTanh",
-    "Loss",
-    "Losses",
-    "Metric",
-    "Mish",
-    "Module",
-    "Normal",
-    "Optimizer",
-    "Parallel",
-    "Param",
-    "ParamInfo",
-    "Parameter",
-    "ReLU",
-    "Repeat",
-    "Residual",
-    "Scale",
-    "ScaledKaiming",
-    "Scope",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SoftCrossEntropy",
-    "Softplus",
-    "State",
-    "StateInfo",
-    "Symlog",
-    "Tanh",
-    "TopK",
-    "TruncNormalIn",
-    "Xavier",
-    "Zero",
-    "derived",
-    "flag",
-    "module",
-    "modules",
-    "number",
-    "size",
-]
+# What a layer of one's own is written with.
+__all__ = ["Module", "Param", "ParamInfo", "Parameter", "Scope", "State", "StateInfo", "Value"]
+__all__ += ["derived", "flag", "module", "modules", "number", "size"]
+__all__ += combinators.__all__
+__all__ += _init.__all__
+__all__ += loss.__all__
+__all__ += metrics.__all__
+__all__ += optimizer.__all__
+__all__ += primitives.__all__
 
 # Type checkers know the names above and nothing else.
 if not TYPE_CHECKING:

@@ -15,6 +15,8 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
 from noeira.nn.core.slots import modules, number
 
+__all__ = ["MSE", "CrossEntropy", "Loss", "Losses", "SoftCrossEntropy"]
+
 
 class Loss(Module):
     """The parent of the losses.

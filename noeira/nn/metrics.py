@@ -14,6 +14,8 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import size
 from noeira.nn.loss import role_type
 
+__all__ = ["Accuracy", "Metric", "TopK"]
+
 
 class Metric(Module):
     """The parent of the metrics; the value of one is sum / count."""

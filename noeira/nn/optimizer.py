@@ -16,6 +16,8 @@ from noeira.nn.core.init import written_out
 if TYPE_CHECKING:
     from typing import Self
 
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+
 
 @dataclass(frozen=True)
 class Optimizer(OptimizerOptions):

@@ -98,9 +98,9 @@ def twin(net: Any) -> Any:
         return Sequential[tuple(net.parts())]
     if hasattr(net, "parts"):
         parts = tuple(map(twin, net.parts()))
-        if net.origin in (Repeat, Residual):
-            return net.origin.make((*net.values[:-1], parts[0]))
-        return net.origin.make((parts,))
+        if net.family in (Repeat, Residual):
+            return net.family.make((*net.values[:-1], parts[0]))
+        return net.family.make((parts,))
     return net
 
 

@@ -94,8 +94,7 @@ def networks(module: ModuleType) -> list[str]:
     for name, value in vars(module).items():
         if not isinstance(value, type) or not issubclass(value, Module) or value.role != "layer":
             continue
-        complete = value.values is not None or not any(s.required for s in value.slots.values())
-        if complete and (value.values is not None or value.__module__ == module.__name__):
+        if value.is_complete and (value.values is not None or value.__module__ == module.__name__):
             own.append(name)
     return own
 

@@ -1,35 +1,17 @@
 """Combinators: types that are made of module types."""
 
-from noeira.nn.combinators.aliases import (
-    FusedLinear,
-    LinearELU,
-    LinearGELU,
-    LinearGELUTanh,
-    LinearMish,
-    LinearReLU,
-    LinearSigmoid,
-    LinearSiLU,
-    LinearTanh,
-)
-from noeira.nn.combinators.fused import Fused
-from noeira.nn.combinators.parallel import Parallel
-from noeira.nn.combinators.repeat import Repeat
-from noeira.nn.combinators.residual import Residual
-from noeira.nn.combinators.sequential import Sequential
+from noeira.nn.combinators import aliases, fused, parallel, repeat, residual, sequential
+from noeira.nn.combinators.aliases import *
+from noeira.nn.combinators.fused import *
+from noeira.nn.combinators.parallel import *
+from noeira.nn.combinators.repeat import *
+from noeira.nn.combinators.residual import *
+from noeira.nn.combinators.sequential import *
 
-__all__ = [
-    "Fused",
-    "FusedLinear",
-    "LinearELU",
-    "LinearGELU",
-    "LinearGELUTanh",
-    "LinearMish",
-    "LinearReLU",
-    "LinearSiLU",
-    "LinearSigmoid",
-    "LinearTanh",
-    "Parallel",
-    "Repeat",
-    "Residual",
-    "Sequential",
-]
+__all__: list[str] = []
+__all__ += aliases.__all__
+__all__ += fused.__all__
+__all__ += parallel.__all__
+__all__ += repeat.__all__
+__all__ += residual.__all__
+__all__ += sequential.__all__

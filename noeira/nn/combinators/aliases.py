@@ -1,4 +1,7 @@
-"""The short names of fused types: `LinearReLU[784, 256]` is `Fused[Linear[784, 256], ReLU]`."""
+"""The short names of fused types: `LinearReLU[784, 256]` is `Fused[Linear[784, 256], ReLU]`.
+
+One more is a class here and its name in `__all__`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,50 @@ from typing import Any, ClassVar
 from noeira.nn.combinators.fused import SHORT_NAMES, Fused
 from noeira.nn.core.module import Module
 from noeira.nn.core.parameters import Parameter
-from noeira.nn.core.slots import derived, flag, size
+from noeira.nn.core.slots import derived
 from noeira.nn.primitives.activations import ELU, GELU, GELUTanh, Mish, ReLU, Sigmoid, SiLU, Tanh
 from noeira.nn.primitives.linear import Linear
 
+__all__ = [
+    "LinearELU",
+    "LinearGELU",
+    "LinearGELUTanh",
+    "LinearMish",
+    "LinearReLU",
+    "LinearSiLU",
+    "LinearSigmoid",
+    "LinearTanh",
+]
 
-def linear_and_activation(cls: Any) -> tuple[type[Module], ...]:
-    """The parts of a fused linear layer."""
-    return (Linear.make((cls.IN, cls.OUT, cls.BIAS)), cls.ACTIVATION)
+
+def parts_of(cls: Any) -> tuple[type[Module], ...]:
+    """The parts of a fused type with a short name, whose type parameters are those of the first."""
+    return (cls._first.make(tuple(getattr(cls, name) for name in cls.slots)), *cls._then)
 
 
-class FusedLinear(Fused):
+class Short(Fused):
+    """The parent of fused types with a short name: `class LinearReLU(Short, first=Linear,
+    then=(ReLU,))` has the type parameters of Linear.
+    """
+
+    _first: ClassVar[type[Module]]
+    _then: ClassVar[tuple[type[Module], ...]]
+    LAYERS = derived(parts_of)
+
+    def __init_subclass__(
+        cls, first: type[Module] | None = None, then: tuple[type[Module], ...] = ()
+    ) -> None:
+        if first is not None:
+            cls._first, cls.placeholders = first, first.placeholders
+            for name, slot in first.slots.items():
+                setattr(cls, name, slot)
+        super().__init_subclass__()
+        if then:
+            cls._then = then
+            SHORT_NAMES[(cls._first, *then)] = cls
+
+
+class FusedLinear(Short, first=Linear):
     """The parent of `LinearReLU` and its like: f(x W + b) in one kernel, f applied where the
     product is stored.
 
@@ -25,65 +61,40 @@ class FusedLinear(Fused):
     `bias=False`).
     """
 
-    IN = size()
-    OUT = size()
-    BIAS = flag(True)
-    LAYERS = derived(linear_and_activation)
-    ACTIVATION: ClassVar[type[Module]]
-    placeholders: ClassVar[dict[str, str]] = {}
-    signature = "(*, IN) -> (*, OUT)"
+    IN: ClassVar[int]
+    OUT: ClassVar[int]
+    BIAS: ClassVar[bool]
     weight: Parameter
     bias: Parameter
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "ACTIVATION" in cls.__dict__:
-            SHORT_NAMES[Linear, cls.ACTIVATION] = cls
 
-
-class LinearReLU(FusedLinear):
+class LinearReLU(FusedLinear, then=(ReLU,)):
     """max(x W + b, 0): `Fused[Linear[IN, OUT], ReLU]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = ReLU
 
-
-class LinearTanh(FusedLinear):
+class LinearTanh(FusedLinear, then=(Tanh,)):
     """tanh(x W + b): `Fused[Linear[IN, OUT], Tanh]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = Tanh
 
-
-class LinearSigmoid(FusedLinear):
+class LinearSigmoid(FusedLinear, then=(Sigmoid,)):
     """sigmoid(x W + b): `Fused[Linear[IN, OUT], Sigmoid]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = Sigmoid
 
-
-class LinearSiLU(FusedLinear):
+class LinearSiLU(FusedLinear, then=(SiLU,)):
     """silu(x W + b): `Fused[Linear[IN, OUT], SiLU]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = SiLU
 
-
-class LinearGELU(FusedLinear):
+class LinearGELU(FusedLinear, then=(GELU,)):
     """gelu(x W + b), the erf form: `Fused[Linear[IN, OUT], GELU]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = GELU
 
-
-class LinearGELUTanh(FusedLinear):
+class LinearGELUTanh(FusedLinear, then=(GELUTanh,)):
     """gelu(x W + b), the tanh form: `Fused[Linear[IN, OUT], GELUTanh]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = GELUTanh
 
-
-class LinearMish(FusedLinear):
+class LinearMish(FusedLinear, then=(Mish,)):
     """mish(x W + b): `Fused[Linear[IN, OUT], Mish]`, (*, IN) -> (*, OUT)."""
 
-    ACTIVATION = Mish
 
-
-class LinearELU(FusedLinear):
+class LinearELU(FusedLinear, then=(ELU,)):
     """elu(x W + b), alpha 1: `Fused[Linear[IN, OUT], ELU]`, (*, IN) -> (*, OUT)."""
-
-    ACTIVATION = ELU

@@ -1,17 +1,18 @@
 """Modules one after the other: the signature of a chain, and the message for two neighbours that do
-not fit.
+not fit; `Chain` and `Loop` are the combinators that are made so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from noeira.errors import CompositionError
-from noeira.nn.combinators.container import unary
+from noeira.nn.combinators.container import Container, unary
 from noeira.nn.core.messages import change, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.slots import module, modules
 from noeira.nn.core.unify import Misfit, Solver, solve
 
 # A type whose text is longer is not written out twice to say what to change in it.
@@ -46,7 +47,7 @@ def composed(cls: Any, layers: Sequence[type[Module]]) -> Signature:
 
     Raises CompositionError that shows the first pair that does not fit.
     """
-    owner = cls.origin or cls
+    owner = cls.family
     try:
         return chained(owner.__name__, layers)
     except Break as found:
@@ -143,7 +144,7 @@ def looped(cls: Any, inner: type[Module], parts: Sequence[str], reason: str) -> 
 
     Raises CompositionError.
     """
-    owner = (cls.origin or cls).__name__
+    owner = cls.family.__name__
     signature = unary(owner, inner)
     found = ends_meet(signature)
     if isinstance(found, Signature):
@@ -190,3 +191,34 @@ def both_ends(inner: type[Module], axis: int, length: int) -> Any:
 def tidy(pattern: Pattern) -> Pattern:
     """A pattern of a chain as its layer writes it."""
     return Signature((pattern,), ()).tidy().inputs[0]
+
+
+class Chain(Container):
+    """The parent of combinators that run modules one after the other."""
+
+    LAYERS = modules()
+    placeholders: ClassVar[dict[str, str]] = {"LAYERS": "A, B, …"}
+
+    @classmethod
+    def parts(cls) -> tuple[type[Module], ...]:
+        return cls.LAYERS
+
+    @classmethod
+    def compose(cls) -> Signature:
+        return composed(cls, cls.parts())
+
+    @classmethod
+    def changed(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
+        layers = replaced(cls.parts(), end, axis, length)
+        return layers and tuple(layers)
+
+
+class Loop(Container):
+    """The parent of combinators of one module that must give the shape it takes."""
+
+    INNER = module()
+    placeholders: ClassVar[dict[str, str]] = {"INNER": "M"}
+
+    @classmethod
+    def changed(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
+        return both_ends(cls.INNER, axis, length)

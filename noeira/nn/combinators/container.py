@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from noeira.errors import CompositionError
+from noeira.ir.graph import Value
 from noeira.nn.core.module import Module
+from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, listed
+from noeira.nn.core.slots import ModuleSlot, ModulesSlot
 
 
 class Container(Module):
@@ -24,8 +27,34 @@ class Container(Module):
         )
 
     @classmethod
+    def takes_parts(cls) -> bool:
+        """Whether the parts are written in brackets; they can also follow from type parameters."""
+        return any(isinstance(slot, (ModuleSlot, ModulesSlot)) for slot in cls.slots.values())
+
+    @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
         return tuple((str(index), part) for index, part in enumerate(cls.parts()))
+
+    @classmethod
+    def changed(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
+        """What is written in the last slot, with an axis of the whole changed; None if that cannot
+        be.
+        """
+        return None
+
+    @classmethod
+    def adjusted(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
+        if not cls.takes_parts():
+            return super().adjusted(end, axis, length)
+        new = cls.changed(end, axis, length) if cls.is_made else None
+        return new and cls.family.make((*cls.values[:-1], new))  # type: ignore[index]
+
+    @classmethod
+    def through(cls, scope: Scope, x: Value) -> Value:
+        """Emit the modules inside, each on what the one before it gives."""
+        for name, part in cls.children():
+            x = scope.child(name, part).run(x)
+        return x
 
     def __len__(self) -> int:
         return len(type(self).children())

@@ -4,32 +4,36 @@ type is made.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import Builder, Node, Value
 from noeira.ir.states import COUNTER, SEED, TICK
 from noeira.ir.types import TensorType
-from noeira.nn.combinators.chain import composed, replaced
+from noeira.nn.combinators.chain import Chain
 from noeira.nn.combinators.container import Container
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.init import Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
-from noeira.nn.core.slots import modules
 from noeira.nn.core.tensors import tensors
 from noeira.nn.core.unify import Misfit, solve
+
+__all__ = ["Fused"]
 
 # (first type without its parameters, the types after it) -> the named fused type that has the first
 # one's parameters
 SHORT_NAMES: dict[tuple[Any, ...], Any] = {}
 # Lengths tried for open axes when a fused type is probed.
 PROBES = (8, 16, 32, 64)
+Phase = Literal["train", "eval"]
+PHASES: tuple[Phase, ...] = ("train", "eval")
 
 
-class Fused(Container):
+class Fused(Chain):
     """`Fused[A, B, …]`: B(A(x)), computed by one kernel; the values between them are never stored
     unless read elsewhere.
 
@@ -39,20 +43,17 @@ class Fused(Container):
     Some have short names: `Fused[Linear[3, 4], ReLU]` is `LinearReLU[3, 4]`.
     """
 
-    LAYERS = modules()
-    placeholders: ClassVar[dict[str, str]] = {"LAYERS": "A, B, …"}
-
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         if cls is not Fused:
             return
         written = as_written(cls, args, named)
         types = [a for a in args if isinstance(a, type) and issubclass(a, Module)]
-        if len(args) == len(types) == 1 and cls.ready(types[0]):
+        if len(args) == len(types) == 1 and types[0].is_complete:
             raise FusionError(
                 f"{written}: there is nothing to fuse {types[0]!r} with; write {types[0]!r}"
             )
-        inner = [part for part in types if issubclass(part, Fused) and part.values is not None]
+        inner = [part for part in types if issubclass(part, Fused) and part.is_complete]
         if inner:
             raise FusionError(
                 f"{written}: {inner[0]!r} is a kernel already; write {cls.instead_of(types)}"
@@ -68,15 +69,10 @@ class Fused(Container):
             return f"Sequential[{', '.join(map(repr, types))}]"
 
     @classmethod
-    def ready(cls, part: type[Module]) -> bool:
-        """Whether a type has all the parameters that it needs."""
-        return part.values is not None or not any(s.required for s in part.slots.values())
-
-    @classmethod
     def make(cls, values: tuple[Any, ...]) -> Any:
         if cls is Fused:
             first, *rest = values[0]
-            short = SHORT_NAMES.get((first.origin, *rest)) if "values" in first.__dict__ else None
+            short = SHORT_NAMES.get((first.family, *rest)) if first.is_made else None
             if short is not None:
                 return short.make(first.values)
         return super().make(values)
@@ -86,15 +82,14 @@ class Fused(Container):
         super().check()
         from noeira.ir.forms import refusal
 
-        if reason := refusal(probe(cls)):
-            raise FusionError(
-                f"{cls!r} cannot be one kernel: {reason}\n\n"
-                f"  Write {apart(cls)} for one kernel each, or fuse fewer of them."
-            )
-
-    @classmethod
-    def parts(cls) -> tuple[type[Module], ...]:
-        return cls.LAYERS
+        # Most layers are the same in both phases, and so is the answer.
+        for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
+            if reason := refusal(nodes):
+                where = "" if phases == PHASES else f" in phase {phases[0]}"
+                raise FusionError(
+                    f"{cls!r} cannot be one kernel{where}: {reason}\n\n"
+                    f"  Write {apart(cls)} for one kernel each, or fuse fewer of them."
+                )
 
     @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
@@ -104,22 +99,8 @@ class Fused(Container):
         return tuple(("", part) for part in parts)
 
     @classmethod
-    def compose(cls) -> Signature:
-        return composed(cls, cls.parts())
-
-    @classmethod
-    def adjusted(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
-        if "LAYERS" not in cls.slots:
-            return super().adjusted(end, axis, length)
-        layers = replaced(cls.parts(), end, axis, length) if "values" in cls.__dict__ else None
-        return layers and cls.origin.make((tuple(layers),))
-
-    @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        inside = scope.fused()
-        for name, part in cls.children():
-            x = inside.child(name, part).run(x)
-        return x
+        return cls.through(scope.fused(), x)
 
     def __getattr__(self, name: str) -> Any:
         """A tensor of a part that has no position of its own: `net[0].weight`."""
@@ -129,7 +110,15 @@ class Fused(Container):
         raise AttributeError(f"{type(self)!r} has no attribute {name!r}")
 
 
-def probe(cls: type[Module]) -> tuple[Node, ...]:
+def grouped(probes: Mapping[Phase, tuple[Node, ...]]) -> Iterator[tuple[Any, tuple[Phase, ...]]]:
+    """Different bodies, each with the phases in which it is that of the kernel."""
+    found = dict[tuple[Node, ...], tuple[Phase, ...]]()
+    for phase, nodes in probes.items():
+        found[nodes] = (*found.get(nodes, ()), phase)
+    yield from found.items()
+
+
+def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
     """The calls of a fused type's kernel for two small samples; open sizes are made up."""
     builder = Builder("probe")
     values = tensors(cls, Kaiming(), "f32").values()
@@ -139,7 +128,7 @@ def probe(cls: type[Module]) -> tuple[Node, ...]:
         builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
         for p in signature.inputs
     ]
-    Scope(builder, cls, values).run(*inputs)
+    Scope(builder, cls, values, phase=phase).run(*inputs)
     return tuple(node for node in builder.nodes if node.group and node.launches)
 
 

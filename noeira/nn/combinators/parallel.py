@@ -17,6 +17,8 @@ from noeira.nn.core.signature import Pattern, Signature
 from noeira.nn.core.slots import modules
 from noeira.nn.core.unify import Misfit, Solver
 
+__all__ = ["Parallel"]
+
 
 class Parallel(Container):
     """`Parallel[A, B, …]`: A(x), B(x), … put one after the other along the last axis.
@@ -30,7 +32,7 @@ class Parallel(Container):
 
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if len(args) == 1 and isinstance(args[0], type) and "BRANCHES" in cls.slots:
+        if len(args) == 1 and isinstance(args[0], type) and cls.takes_parts():
             raise CompositionError(
                 f"{as_written(cls, args, named)} has one branch only: write {args[0]!r}"
             )
@@ -41,7 +43,7 @@ class Parallel(Container):
 
     @classmethod
     def compose(cls) -> Signature:
-        owner = (cls.origin or cls).__name__
+        owner = cls.family.__name__
         signatures = [unary(owner, part, i).apart(i) for i, part in enumerate(cls.parts())]
         solver = Solver(waiting=[rule for s in signatures for rule in s.where])
         for index, signature in enumerate(signatures[1:], start=1):

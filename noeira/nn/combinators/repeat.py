@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
-from noeira.nn.combinators.chain import both_ends, looped
-from noeira.nn.combinators.container import Container
+from noeira.nn.combinators.chain import Loop, looped
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature
 from noeira.nn.core.slots import module, size
 
+__all__ = ["Repeat"]
 
-class Repeat(Container):
+
+class Repeat(Loop):
     """`Repeat[N, M]`, count first: M(M(… x)), N modules with parameters of their own.
 
     M gives the shape it takes. Parameters: those of the copies, under `0`, …, `N-1`.
@@ -27,7 +28,7 @@ class Repeat(Container):
 
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if "INNER" not in cls.slots:
+        if not cls.takes_parts():
             return
         written = as_written(cls, args, named)
         if len(args) == 2 and isinstance(args[0], (type, Module)) and isinstance(args[1], int):
@@ -53,14 +54,5 @@ class Repeat(Container):
         return looped(cls, cls.INNER, [str(cls.COUNT), repr(cls.INNER)], reason)
 
     @classmethod
-    def adjusted(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
-        if "INNER" not in cls.slots:
-            return super().adjusted(end, axis, length)
-        inner = both_ends(cls.INNER, axis, length) if "values" in cls.__dict__ else None
-        return inner and cls.origin.make((cls.COUNT, inner))
-
-    @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        for name, part in cls.children():
-            x = scope.child(name, part).run(x)
-        return x
+        return cls.through(scope, x)

@@ -12,6 +12,18 @@ from typing import Any
 from noeira.errors import OptionError
 from noeira.ir.random import Distribution, zero
 
+__all__ = [
+    "Deterministic",
+    "Distribution",
+    "Initializer",
+    "Kaiming",
+    "Normal",
+    "ScaledKaiming",
+    "TruncNormalIn",
+    "Xavier",
+    "Zero",
+]
+
 
 @dataclass(frozen=True, repr=False)
 class Initializer:

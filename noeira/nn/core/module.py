@@ -19,15 +19,18 @@ Everything about a network that needs no elements is asked of the type: `Net.par
 
 from __future__ import annotations
 
-import copyreg
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.types import Layout, lay_out
-from noeira.nn.core.binding import bind, refuse_call, type_text, usage
+from noeira.nn.core.binding import refuse_call
+from noeira.nn.core.declaration import check_declaration
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.instance import Instance
-from noeira.nn.core.parameters import Param, ParamInfo, State, StateInfo, Tensor, walk
+from noeira.nn.core.module_type import ModuleType, made_type
+from noeira.nn.core.parameters import Param, ParamInfo, State, StateInfo, infos
 from noeira.nn.core.signature import Pattern, Shape, Signature, listed, parse_signature, pattern
 from noeira.nn.core.slots import Slot
 from noeira.nn.core.unify import Misfit, closed, solve
@@ -41,65 +44,31 @@ if TYPE_CHECKING:
 MADE: dict[tuple[Any, tuple[Any, ...]], Any] = {}
 
 
-class ModuleType(type):
-    """The metaclass, for printing and pickling only; type checkers see ordinary classes."""
-
-    def __repr__(cls) -> str:
-        made = cls.__dict__.get("values")
-        return cls.__name__ if made is None else type_text(cls, made)  # type: ignore[arg-type]
-
-
-def with_parameters(origin: Any, values: tuple[Any, ...]) -> Any:
-    """What a pickled type is made from again."""
-    return origin.make(values)
-
-
-def reduced(cls: Any) -> Any:
-    """A type with parameters is pickled as its parent and their values, any other by its name."""
-    made = cls.__dict__.get("values")
-    return cls.__qualname__ if made is None else (with_parameters, (cls.origin, made))
-
-
-copyreg.pickle(ModuleType, reduced)  # type: ignore[arg-type]
-
-
 class Module(Instance, metaclass=ModuleType):
     """The parent of every layer, combinator, network, loss and metric.
 
-    slots, own_params, own_states: what the class declares, found by reflection, in that order.
-    values: the values of the slots; None as long as there are none. origin: whom they were given.
     signature: what it takes and gives for one sample; a composite defines `compose` instead.
     role: where it may stand: `layer`, `loss` or `metric`.
     placeholders: how messages name the value of a slot.
     """
 
-    slots: ClassVar[dict[str, Slot]] = {}
-    own_params: ClassVar[dict[str, Param]] = {}
-    own_states: ClassVar[dict[str, State]] = {}
-    values: ClassVar[tuple[Any, ...] | None] = None
-    origin: ClassVar[Any] = None
+    _slots: ClassVar[dict[str, Slot]] = {}
+    _params: ClassVar[dict[str, Param]] = {}
+    _states: ClassVar[dict[str, State]] = {}
+    _made: ClassVar[tuple[Any, tuple[Any, ...]] | None] = None
     signature: ClassVar[str] = ""
     role: ClassVar[Literal["layer", "loss", "metric"]] = "layer"
     placeholders: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "values" in cls.__dict__:
+        if cls.is_made:
             return
         own = cls.__dict__
-        cls.slots = declared(cls.slots, own, Slot)
-        cls.own_params = declared(cls.own_params, own, Param)
-        cls.own_states = declared(cls.own_states, own, State)
-        if cls.values is not None and any(isinstance(value, Slot) for value in own.values()):
-            raise CompositionError(
-                f"{cls.__name__}: type parameters belong on a child of {cls.origin.__name__}, "
-                f"not of {cls.origin.__name__}[…]"
-            )
-        for value in own.values():
-            if isinstance(value, Tensor):
-                value.check(cls)
-        if "signature" in own:
-            parse_signature(cls.signature, cls.__name__)
+        cls._slots = declared(cls._slots, own, Slot)
+        cls._params = declared(cls._params, own, Param)
+        cls._states = declared(cls._states, own, State)
+        check_declaration(cls)
 
     def __class_getitem__(cls, args: Any) -> type[Self]:
         """The type with its parameters. Raises CompositionError, one message for each mistake."""
@@ -109,21 +78,6 @@ class Module(Instance, metaclass=ModuleType):
     def of(cls, *args: Any, **named: Any) -> type[Self]:
         """The type with its parameters, some of them by name: `Linear.of(784, 256, bias=False)`."""
         return cls.parametrised(args, named)
-
-    @classmethod
-    def parametrised(cls, args: tuple[Any, ...], named: dict[str, Any]) -> type[Self]:
-        """What `[…]` and `.of(…)` share."""
-        if cls.values is not None and "values" not in cls.__dict__:
-            raise CompositionError(
-                f"{cls.__name__} is complete and takes no parameters: write {cls.__name__}"
-            )
-        if cls.values is not None:
-            raise CompositionError(
-                f"{cls!r} has its parameters already; "
-                f"write {usage(cls.origin)} with one pair of brackets"
-            )
-        cls.refuse(args, named)
-        return cls.make(bind(cls, args, named))
 
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -139,10 +93,7 @@ class Module(Instance, metaclass=ModuleType):
             return cls
         found = MADE.get((cls, values))
         if found is None:
-            space = dict(zip(cls.slots, values, strict=True))
-            space |= {"values": values, "origin": cls, "__doc__": cls.__doc__}
-            space |= {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-            made: Any = ModuleType(cls.__name__, (cls,), space)
+            made = made_type(cls, values)
             made.check()
             found = MADE.setdefault((cls, values), made)
         return found
@@ -153,56 +104,24 @@ class Module(Instance, metaclass=ModuleType):
         cls.shapes()
 
     @classmethod
-    def need_parameters(cls, place: str = "") -> None:
-        """Raise CompositionError if the type still lacks parameters that must be given."""
-        if cls.values is None and any(slot.required for slot in cls.slots.values()):
-            front = f"{place}: " if place else ""
-            raise CompositionError(
-                f"{front}{cls.__name__} needs its parameters: write {usage(cls)}"
-            )
-
-    @classmethod
-    def sizes(cls) -> dict[str, int]:
-        """The type parameters that are whole numbers, by name."""
-        found = {name: getattr(cls, name) for name in cls.slots}
-        return {name: value for name, value in found.items() if type(value) is int}
-
-    @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
         """The modules inside and their names; one without a name is at its parent's place."""
         return ()
 
     @classmethod
-    def parameters(cls) -> dict[str, ParamInfo]:
+    def parameters(cls) -> Mapping[str, ParamInfo]:
         """Every parameter by its dotted path, in definition order; nothing is allocated."""
-        cls.need_parameters()
-        return {
-            info.path: info
-            for path, module in walk(cls)
-            for info in (
-                p.info(module, path) for p in module.own_params.values() if p.exists(module)
-            )
-        }
+        return cls.remembered("_every_parameter", lambda: MappingProxyType(infos(cls, Param)))
 
     @classmethod
-    def states(cls) -> dict[str, StateInfo]:
+    def states(cls) -> Mapping[str, StateInfo]:
         """Every state by its dotted path, in definition order; nothing is allocated."""
-        cls.need_parameters()
-        return {
-            info.path: info
-            for path, module in walk(cls)
-            for info in (
-                s.info(module, path) for s in module.own_states.values() if s.exists(module)
-            )
-        }
+        return cls.remembered("_every_state", lambda: MappingProxyType(infos(cls, State)))
 
     @classmethod
     def layout(cls) -> Layout:
         """How the parameters lie in flat memory: those with weight decay, then the others."""
-        infos = cls.parameters().values()
-        order = sorted(infos, key=lambda info: not info.decay)
-        decayed = {info.path for info in infos if info.decay}
-        return lay_out("net", {info.path: info.shape for info in order}, decayed)
+        return cls.remembered("_layout", lambda: flat_layout(cls))
 
     @classmethod
     def shapes(cls) -> Signature:
@@ -210,12 +129,8 @@ class Module(Instance, metaclass=ModuleType):
 
         Raises CompositionError.
         """
-        found = cls.__dict__.get("known_shapes")
-        if found is None:
-            cls.need_parameters()
-            found = cls.compose()
-            cls.known_shapes = found
-        return found
+        cls.need_parameters()
+        return cls.remembered("_shapes", cls.compose)
 
     @classmethod
     def compose(cls) -> Signature:
@@ -227,7 +142,7 @@ class Module(Instance, metaclass=ModuleType):
             raise CompositionError(
                 f'{cls.__name__} has no signature: write signature = "(*) -> (*)" in the class'
             )
-        return parse_signature(cls.signature, cls.__name__).filled(cls.sizes())
+        return parse_signature(cls.signature, cls.__name__).filled(cls.sizes)
 
     @classmethod
     def solve(cls, *inputs: Shape | Pattern | None) -> Signature:
@@ -298,13 +213,13 @@ class Module(Instance, metaclass=ModuleType):
 
         None if no single size decides that axis.
         """
-        if cls.values is None or "values" not in cls.__dict__:
+        if not cls.is_made or cls.values is None:
             return None
         for index, value in enumerate(cls.values):
             if type(value) is not int:
                 continue
             try:
-                new = cls.origin.make((*cls.values[:index], length, *cls.values[index + 1 :]))
+                new = cls.family.make((*cls.values[:index], length, *cls.values[index + 1 :]))
             except CompositionError:
                 continue
             signature = new.shapes()
@@ -337,6 +252,14 @@ class Module(Instance, metaclass=ModuleType):
         Raises CompositionError or ShapeError.
         """
         self.begin(init, seed, dtype)
+
+
+def flat_layout(cls: type[Module]) -> Layout:
+    """The layout of a type's parameters."""
+    infos = cls.parameters().values()
+    order = sorted(infos, key=lambda info: not info.decay)
+    decayed = {info.path for info in infos if info.decay}
+    return lay_out("net", {info.path: info.shape for info in order}, decayed)
 
 
 def declared(inherited: dict[str, Any], own: Any, kind: type) -> dict[str, Any]:

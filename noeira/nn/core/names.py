@@ -6,25 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-# Parts of the names of layers that are common elsewhere and are still to come.
-TO_COME = (
-    "attention",
-    "batchnorm",
-    "conv",
-    "dropout",
-    "embedding",
-    "flatten",
-    "groupnorm",
-    "gru",
-    "layernorm",
-    "lstm",
-    "pool",
-    "rmsnorm",
-    "rnn",
-    "softmax",
-    "transformer",
-)
-
 
 def refuse(name: str, known: Sequence[str]) -> NoReturn:
     """Raises AttributeError or, for `from noeira.nn import name`, ImportError."""
@@ -51,11 +32,12 @@ def advice(name: str, known: Sequence[str]) -> str:
 
     lower = name.lower()
     by_lower = {other.lower(): other for other in known}
-    if lower not in by_lower and any(part in lower for part in TO_COME):
-        return " yet; a layer of your own is a class, see help(noeira.nn.Module)"
     near = [lower.removesuffix("loss")]
     if near[0] not in by_lower:
         near = difflib.get_close_matches(lower, by_lower, n=1)
     if near:
         return f"; did you mean {by_lower[near[0]]}?"
-    return "; print(noeira.nn.__all__) shows what there is"
+    return (
+        "; print(noeira.nn.__all__) shows what there is, and a layer of your own is a class, see "
+        "help(noeira.nn.Module)"
+    )

@@ -47,9 +47,17 @@ class Tensor:
 
     def lengths(self, module: type[Module], axes: tuple[str, ...]) -> tuple[int, ...]:
         """Expressions in the type parameters of `module`, as numbers."""
-        values = module.sizes()
-        found = [substitute(self.parsed(module, axis), values) for axis in axes]
-        return tuple(axis for axis in found if isinstance(axis, int))
+        found = list[int]()
+        for axis in axes:
+            length = substitute(self.parsed(module, axis), module.sizes)
+            if not isinstance(length, int):
+                raise CompositionError(
+                    f"{module!r}.{self.name}: its axis {axis} has no length, since "
+                    f"{' and '.join(names(length))} is None: give it, or declare the tensor with "
+                    f'when="{names(length)[0]}"'
+                )
+            found.append(length)
+        return tuple(found)
 
     def check(self, module: type[Module]) -> None:
         """Raises CompositionError if a name in an expression is no type parameter."""
@@ -298,6 +306,28 @@ def product(shape: tuple[int, ...]) -> int:
     import math
 
     return math.prod(shape)
+
+
+def infos(cls: type[Module], kind: type[Param] | type[State]) -> dict[str, Any]:
+    """Every parameter, or every state, of a network type by its dotted path.
+
+    Raises CompositionError if two modules would have theirs at the same path.
+    """
+    cls.need_parameters()
+    found = dict[str, Any]()
+    for path, module in walk(cls):
+        tensors = module.own_params if kind is Param else module.own_states
+        for tensor in tensors.values():
+            if not tensor.exists(module):
+                continue
+            info = tensor.info(module, path)
+            if info.path in found:
+                raise CompositionError(
+                    f"{cls!r} has two tensors called {info.path}, of {found[info.path].module!r} "
+                    f"and of {module!r}: give its children different names"
+                )
+            found[info.path] = info
+    return found
 
 
 def walk(module: type[Module], path: str = "") -> Iterator[tuple[str, type[Module]]]:

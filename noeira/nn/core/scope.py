@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import ROOT, Builder, Origin, Value
 from noeira.ir.states import SEED, TICK
+from noeira.ir.value import ARITHMETIC
+from noeira.nn.core.arithmetic import emitted
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
     check_child,
@@ -144,6 +147,11 @@ class Scope:
         Raises CompositionError if inputs or outputs are not what the signature says.
         """
         check_inputs(self, inputs)
-        made = self.module.trace(replace(self, inputs=inputs), *inputs)
+        here = replace(self, inputs=inputs)
+        outside = ARITHMETIC.set(partial(emitted, here))
+        try:
+            made = self.module.trace(here, *inputs)
+        finally:
+            ARITHMETIC.reset(outside)
         check_outputs(self, inputs, made)
         return made

@@ -14,6 +14,22 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, parse_signature
 from noeira.nn.core.slots import number, size
 
+__all__ = [
+    "ELU",
+    "GELU",
+    "Clamp",
+    "GELUTanh",
+    "LeakyReLU",
+    "Mish",
+    "ReLU",
+    "Scale",
+    "SiLU",
+    "Sigmoid",
+    "Softplus",
+    "Symlog",
+    "Tanh",
+]
+
 
 class Elementwise(Module):
     """The parent of layers that change each element alone: (*) -> (*); with a DIM (*, DIM)."""
@@ -35,7 +51,7 @@ class Elementwise(Module):
     @classmethod
     def compose(cls) -> Signature:
         text = "(*) -> (*)" if cls.DIM is None else "(*, DIM) -> (*, DIM)"
-        return parse_signature(text, cls.__name__).filled(cls.sizes())
+        return parse_signature(text, cls.__name__).filled(cls.sizes)
 
     @classmethod
     def attrs(cls) -> dict[str, Any]:

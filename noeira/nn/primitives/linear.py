@@ -8,6 +8,8 @@ from noeira.nn.core.parameters import Param
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import flag, size
 
+__all__ = ["Linear"]
+
 
 class Linear(Module):
     """y = x W + b, (*, IN) -> (*, OUT).

@@ -1,0 +1,198 @@
+"""What a class statement of a module may say, and signs between values in a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import noeira
+from noeira.errors import CompositionError, FusionError
+from noeira.ir.graph import Value
+from noeira.ir.types import TensorType
+from noeira.nn import (
+    Fused,
+    Linear,
+    LinearReLU,
+    Module,
+    Param,
+    Scope,
+    Sequential,
+    Tanh,
+    derived,
+    size,
+)
+
+TRACE = classmethod(lambda cls, scope, x: scope.emit("relu", x))
+
+
+def a_class(parent: type = Module, **body: Any) -> Callable[[], type]:
+    """A class statement."""
+    return lambda: type(Module)("Own", (parent,), body)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            a_class(values=Param("3", init="bias")),
+            "Own: values is a name of Module's own; call it otherwise",
+        ),
+        (
+            a_class(path=Param("3", init="bias")),
+            "Own: path is a name of Module's own; call it otherwise",
+        ),
+        (
+            a_class(trace=Param("3", init="bias")),
+            "Own: trace is a name of Module's own; call it otherwise",
+        ),
+        (a_class(state=lambda self: 0), "Own: state is a name of Module's own; call it otherwise"),
+        (a_class(sizes=(1, 2)), "Own: sizes is a name of Module's own; call it otherwise"),
+        (
+            a_class(Tanh, op=Param("3", init="bias")),
+            "Own: op is a name of Tanh's own; call it otherwise",
+        ),
+        (
+            a_class(__init__=lambda self: None),
+            "Own: a module has no __init__; type parameters are declared, IN = size(), and "
+            "tensors, weight = Param(…)",
+        ),
+        (
+            a_class(forward=lambda self, x: x),
+            "Own: a module has no forward; what it computes is the classmethod "
+            "trace(cls, scope, x)",
+        ),
+        (
+            a_class(signature="(*) -> (*)", trace=lambda cls, scope, x: x),
+            "Own.trace is no classmethod: write @classmethod def trace(cls, scope, x)",
+        ),
+        (
+            a_class(signature="(*), (*) -> (*)", trace=TRACE),
+            "Own.trace takes cls, scope, x, but its signature (*), (*) -> (*) has 2 inputs: "
+            "write @classmethod def trace(cls, scope, x0, x1)",
+        ),
+    ],
+)
+def test_one_message_at_the_class_statement(make: Callable[[], type], message: str) -> None:
+    with pytest.raises(CompositionError) as found:
+        make()
+    assert str(found.value) == message
+
+
+def test_what_noeira_asks_of_a_type() -> None:
+    class Named(Sequential[Linear[3, 4], Tanh]):
+        """A child of a made type."""
+
+    class Block(Sequential):
+        D = size()
+        LAYERS = derived(lambda block: (Linear[block.D, block.D], Tanh))
+
+    assert Linear.family is Linear and not Linear.is_made and not Linear.is_complete
+    assert Linear[3, 4].family is Linear and Linear[3, 4].is_made and Linear[3, 4].is_complete
+    assert Named.family is Sequential and not Named.is_made and Named.is_complete
+    assert Block.family is Block and not Block.is_complete and Block[3].family is Block
+    assert Linear[3, 4].sizes == {"IN": 3, "OUT": 4}
+    assert not hasattr(Linear[3, 4](), "values")
+
+
+def test_a_tensor_whose_size_is_none_is_refused() -> None:
+    class Gain(Module):
+        DIM = size(None)
+        gain = Param("DIM", init="bias")
+        signature = "(*) -> (*)"
+        trace = TRACE
+
+    with pytest.raises(CompositionError, match=r"Gain\.gain: its axis DIM has no length, since"):
+        Gain.parameters()
+    assert Gain[3].parameters()["gain"].shape == (3,)
+
+
+def test_two_tensors_at_one_path_are_refused() -> None:
+    class Twice(Module):
+        signature = "(*, 3) -> (*, 3)"
+
+        @classmethod
+        def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+            return (("", Linear[3, 3]), ("", Linear[3, 3]))
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            for name, part in cls.children():
+                x = scope.child(name, part).run(x)
+            return x
+
+    with pytest.raises(CompositionError, match="Twice has two tensors called weight"):
+        noeira.compile(Twice)
+
+
+class Signs(Module):
+    """Every sign, with values and with numbers."""
+
+    signature = "(*), (*) -> (*)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value, y: Value) -> Value:
+        return (2 - x) * y + x / (y * y + 1.0) - 3 * -y + 1 / (x * x + 2) - 4
+
+
+def test_signs_between_values() -> None:
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal((4, 3)).astype("f4") for _ in range(2))
+    expected = (2 - x) * y + x / (y * y + 1) + 3 * y + 1 / (x * x + 2) - 4
+    for target in ("cpu", "reference"):
+        program = noeira.compile(Signs, batch=4, input=((3,), (3,)), target=target)
+        np.testing.assert_allclose(program.forward((x, y)), expected, rtol=1e-5)
+
+
+def test_signs_stand_for_nodes_at_the_place_that_is_traced() -> None:
+    class Twice(Module):
+        signature = "(*) -> (*)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            return x + x
+
+    graph = noeira.trace(Sequential[Tanh, Twice], input=(3,))
+    node = graph.nodes[-1]
+    assert (node.op.name, node.origin.path, node.origin.type) == ("add", "1", "Twice")
+
+
+def test_signs_have_messages() -> None:
+    value = Value("x", TensorType("f32", (2,)))
+    with pytest.raises(CompositionError, match=r"%x \+ 1: signs between values are for the trace"):
+        _ = value + 1
+
+    class Text(Module):
+        signature = "(*) -> (*)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            return x + "1"
+
+    with pytest.raises(CompositionError, match="values and finite numbers, not '1'"):
+        noeira.trace(Text, input=(3,))
+
+
+@pytest.mark.parametrize(("train", "phase"), [(True, "train"), (False, "eval")])
+def test_a_fused_type_must_be_one_kernel_in_both_phases(train: bool, phase: str) -> None:
+    class Twice(Module):
+        DIM = size()
+        weight = Param("DIM", "DIM")
+        signature = "(*, DIM) -> (*, DIM)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            x = scope.emit("linear", x, scope.param("weight"))
+            again = (scope.phase == "train") == train
+            return scope.emit("linear", x, scope.param("weight")) if again else x
+
+    with pytest.raises(FusionError, match=f"cannot be one kernel in phase {phase}: "):
+        _ = Fused[Twice[3], Tanh]
+
+
+def test_a_short_name_has_the_parameters_of_the_first_type() -> None:
+    assert list(LinearReLU.slots) == list(Linear.slots)
+    assert LinearReLU.of(3, 4, bias=False).IN == 3
+    assert LinearReLU[3, 4] is Fused[Linear[3, 4], noeira.nn.ReLU]
