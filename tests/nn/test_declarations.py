@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 import noeira
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import Value
+from noeira.ir.text import Dump, parse_dump
 from noeira.ir.types import TensorType
 from noeira.nn import (
     Fused,
     Linear,
     LinearReLU,
     Module,
+    Parallel,
     Param,
     Scope,
     Sequential,
@@ -24,6 +27,7 @@ from noeira.nn import (
     derived,
     size,
 )
+from noeira.nn.combinators import fused
 
 TRACE = classmethod(lambda cls, scope, x: scope.emit("relu", x))
 
@@ -196,3 +200,32 @@ def test_a_short_name_has_the_parameters_of_the_first_type() -> None:
     assert list(LinearReLU.slots) == list(Linear.slots)
     assert LinearReLU.of(3, 4, bias=False).IN == 3
     assert LinearReLU[3, 4] is Fused[Linear[3, 4], noeira.nn.ReLU]
+
+
+def test_nodes_of_a_long_type_carry_a_short_text() -> None:
+    wide = Parallel[tuple(Linear[4, 3 + index] for index in range(40))]
+    graph = noeira.trace(Sequential[wide, Tanh])
+    (node,) = (node for node in graph.nodes if node.op.name == "concat")
+    assert node.origin.type == "Parallel[Linear[4, 3], … 39 more]"
+    dump = Dump(graph, ("trace",), ())
+    assert parse_dump(str(dump)) == dump
+
+
+def test_many_branches_are_composed_in_near_linear_time() -> None:
+    def seconds(count: int) -> float:
+        parts = tuple(Linear[4, 10_000 + index] for index in range(count))
+        started = time.perf_counter()
+        _ = Parallel[(*parts, Linear[4, count])]
+        return time.perf_counter() - started
+
+    few, many = seconds(100), seconds(400)
+    assert many < 10 * few
+
+
+def test_what_makes_one_kernel_is_asked_once_for_a_kind() -> None:
+    _ = Fused[Linear[3, 4], Tanh, Tanh]
+    before = set(fused.ONE_KERNEL)
+    _ = Fused[Linear[5, 6], Tanh, Tanh]
+    assert before == fused.ONE_KERNEL
+    _ = Fused[Linear.of(5, 6, bias=False), Tanh, Tanh]
+    assert len(fused.ONE_KERNEL) == len(before) + 1

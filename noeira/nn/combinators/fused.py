@@ -27,6 +27,9 @@ __all__ = ["Fused"]
 # (first type without its parameters, the types after it) -> the named fused type that has the first
 # one's parameters
 SHORT_NAMES: dict[tuple[Any, ...], Any] = {}
+# The kinds of parts that are known to make one kernel. Where sizes matter all the same, the pass
+# `fuse` refuses.
+ONE_KERNEL: set[tuple[Any, ...]] = set()
 # Lengths tried for open axes when a fused type is probed.
 PROBES = (8, 16, 32, 64)
 Phase = Literal["train", "eval"]
@@ -82,6 +85,9 @@ class Fused(Chain):
         super().check()
         from noeira.ir.forms import refusal
 
+        kinds = tuple(map(kind, cls.parts()))
+        if kinds in ONE_KERNEL:
+            return
         # Most layers are the same in both phases, and so is the answer.
         for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
             if reason := refusal(nodes):
@@ -90,6 +96,7 @@ class Fused(Chain):
                     f"{cls!r} cannot be one kernel{where}: {reason}\n\n"
                     f"  Write {apart(cls)} for one kernel each, or fuse fewer of them."
                 )
+        ONE_KERNEL.add(kinds)
 
     @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
@@ -108,6 +115,13 @@ class Fused(Chain):
             if path == "" and (name in part.own_params or name in part.own_states):
                 return getattr(self.child(index), name)
         raise AttributeError(f"{type(self)!r} has no attribute {name!r}")
+
+
+def kind(part: type[Module]) -> tuple[Any, ...]:
+    """A type without its sizes, which seldom matter for what a kernel can be."""
+    if not part.is_made:
+        return (part,)
+    return (part.family, tuple(value for value in part.values or () if type(value) is not int))
 
 
 def grouped(probes: Mapping[Phase, tuple[Node, ...]]) -> Iterator[tuple[Any, tuple[Phase, ...]]]:

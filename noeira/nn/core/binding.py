@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
-from noeira.nn.core.slots import Slot
+from noeira.nn.core.slots import ModuleSlot, ModulesSlot, Slot
 
 if TYPE_CHECKING:
     from noeira.nn.core.module import Module
@@ -145,6 +145,24 @@ def short(value: Any) -> str:
     else:
         text = repr(value) if isinstance(value, type) else getattr(value, "__name__", repr(value))
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def brief(cls: type[Module]) -> str:
+    """The text of a type as every node of it carries it: of many modules in brackets the first, and
+    how many more there are.
+    """
+    text = repr(cls)
+    parts = any(isinstance(slot, (ModuleSlot, ModulesSlot)) for slot in cls.slots.values())
+    if len(text) <= LONGEST or not parts or not cls.is_made or cls.values is None:
+        return text
+    inside = list[str]()
+    for slot, value in zip(cls.slots.values(), cls.values, strict=True):
+        if not slot.several:
+            inside.append(brief(value) if isinstance(value, type) else repr(value))
+            continue
+        more = [f"… {len(value) - 1} more"] if len(value) > 1 else []
+        inside += [brief(value[0]), *more]
+    return f"{cls.__name__}[{', '.join(inside)}]"
 
 
 def type_text(cls: type[Module], values: tuple[Any, ...]) -> str:

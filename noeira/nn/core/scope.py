@@ -13,6 +13,7 @@ from noeira.ir.graph import ROOT, Builder, Origin, Value
 from noeira.ir.states import SEED, TICK
 from noeira.ir.value import ARITHMETIC
 from noeira.nn.core.arithmetic import emitted
+from noeira.nn.core.binding import brief
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
     check_child,
@@ -52,6 +53,11 @@ class Scope:
     updated: dict[str, Value] = field(default_factory=dict)
     streams: Iterator[int] = field(default_factory=itertools.count)
 
+    @property
+    def type_text(self) -> str:
+        """The type here, as its nodes say it."""
+        return self.module.remembered("_brief", lambda: brief(self.module))
+
     def emit(self, op: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any) -> Any:
         """Emit one node, stamped with this place; its results are called path.op, or path.hint.
 
@@ -59,7 +65,7 @@ class Scope:
         do not go together, CompositionError if one is no value or if the op would mix samples.
         """
         check_operands(self, op, inputs)
-        with self.builder.at(Origin(self.path or ROOT, repr(self.module), "trace"), self.group):
+        with self.builder.at(Origin(self.path or ROOT, self.type_text, "trace"), self.group):
             made = self.builder.emit(op, *inputs, hint=self.named(hint or op), **attrs)
         check_rows(self, self.builder.nodes[-1])
         return made

@@ -112,17 +112,35 @@ class Solver:
                 self.equal_axes(left, right)
 
     def resolved(self, axis: Axis) -> Axis:
-        """The length with everything known put in."""
-        while any(name in self.axes for name in names(axis)):
-            axis = substitute(axis, self.axes)
-        return axis
+        """The length with everything known put in; what a variable comes to is kept."""
+        found = axis
+        while any(name in self.axes for name in names(found)):
+            found = substitute(found, self.axes)
+        name = bare_name(axis)
+        if name is not None and found is not axis:
+            self.axes[name] = found
+        return found
 
     def applied(self, pattern: Pattern) -> Pattern:
         """The pattern with everything known put in."""
-        while pattern.rest in self.rests:
-            front = self.rests[pattern.rest]
+        if pattern.rest in self.rests:
+            front = self.front(pattern.rest)
             pattern = replace(pattern, axes=front.axes + pattern.axes, rest=front.rest)
         return pattern.mapped(self.resolved)
+
+    def front(self, rest: str) -> Pattern:
+        """What the axes behind a `*` are known to be; kept, so that a chain of them is gone through
+        once.
+        """
+        path, last = list[str](), rest
+        while last in self.rests:
+            path.append(last)
+            last = self.rests[last].rest or ""
+        found = Pattern((), last or None)
+        for name in reversed(path):
+            found = Pattern(found.axes + self.rests[name].axes, found.rest)
+            self.rests[name] = found
+        return found
 
     def result(self, inputs: Sequence[Pattern], outputs: Sequence[Pattern]) -> Signature:
         """The signature of a composite, with everything known put in."""
