@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from noeira.nn import (
     size,
 )
 from noeira.nn.combinators import fused
+from noeira.nn.core import unify
 
 TRACE = classmethod(lambda cls, scope, x: scope.emit("relu", x))
 
@@ -211,15 +211,24 @@ def test_nodes_of_a_long_type_carry_a_short_text() -> None:
     assert parse_dump(str(dump)) == dump
 
 
-def test_many_branches_are_composed_in_near_linear_time() -> None:
-    def seconds(count: int) -> float:
-        parts = tuple(Linear[4, 10_000 + index] for index in range(count))
-        started = time.perf_counter()
-        _ = Parallel[(*parts, Linear[4, count])]
-        return time.perf_counter() - started
+def test_the_work_of_composing_branches_grows_with_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = list[str]()
 
-    few, many = seconds(100), seconds(400)
-    assert many < 10 * few
+    def counted(name: str) -> None:
+        function = getattr(unify, name)
+        monkeypatch.setattr(unify, name, lambda *a, **b: (calls.append(name), function(*a, **b))[1])
+
+    def work(count: int) -> int:
+        parts = tuple(Linear[4, 10_000 + index] for index in range(count))
+        calls.clear()
+        _ = Parallel[(*parts, Linear[4, count])]
+        return len(calls)
+
+    for name in ("substitute", "replace"):
+        counted(name)
+    assert work(200) < 5 * work(50)
 
 
 def test_what_makes_one_kernel_is_asked_once_for_a_kind() -> None:
