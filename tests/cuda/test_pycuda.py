@@ -13,7 +13,7 @@ import pycuda_programs
 import pytest
 from pycuda_build import Build, Unavailable, prepare
 
-HERE = Path(__file__).parents[1] / "support"
+HERE = Path(__file__).parent
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def test_what_a_gpu_is_tested_with(build: Build) -> None:
     words = ["-q", "-m", "gpu", "-k", "not f64", "-p", "no:cacheprovider"]
     child = subprocess.run(
         [sys.executable, "-c", code, *words, str(HERE / "test_gpu.py")],
-        cwd=HERE.parent,
+        cwd=HERE.parents[1],
         env=build.environment(),
         capture_output=True,
         text=True,
