@@ -17,7 +17,8 @@ import numpy as np
 from common import Table, main
 from entries import Case, element_bytes
 
-from noeira.ir.graph import Builder, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Value
 from noeira.ir.states import COUNTER, FLAG
 from noeira.ir.types import TensorType
 

@@ -32,8 +32,9 @@ from noeira.codegen.c.render import render_c
 from noeira.codegen.language import C
 from noeira.codegen.source import Source
 from noeira.ir.arrays import numpy_dtype
+from noeira.ir.builder import Builder
 from noeira.ir.fused import close
-from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.plan import INPUT, STATE
 from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule

@@ -16,8 +16,9 @@ import numpy as np
 from common import Table, main
 from entries import Case, element_bytes, fused
 
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import Builder, Value
+from noeira.ir.graph import Value
 from noeira.ir.types import TensorType
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from entries import Case
 
-    from noeira.ir.graph import Builder, Value
+    from noeira.ir.builder import Builder
+    from noeira.ir.graph import Value
 
 # A fully connected layer with few rows and one with many, their gradients, and squares.
 SHAPES = """

@@ -14,7 +14,7 @@ from noeira import config
 from noeira.dump import Dumper
 from noeira.ir.entry import DataPass, Entry
 from noeira.ir.plan import Plan
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.job import Job, check_unchanged
 from noeira.log import log_once
 from noeira.nn.core.module import Module

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from noeira import config
 from noeira.errors import NoeiraError
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.runtime.build.disk import replace_file
 
 if TYPE_CHECKING:

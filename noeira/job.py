@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, Unpack
 
 from noeira.errors import NoeiraError
+from noeira.ir.builder import Builder
 from noeira.ir.entry import DataPass, Entry, in_batches
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
+from noeira.ir.graph import ROOT, ComputeGraph, Origin
 from noeira.ir.op import op
 from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.module import Module
 from noeira.nn.core.trace import graph_name, trace

@@ -17,7 +17,7 @@ from noeira.compiler import render_plans
 from noeira.errors import DeviceError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.job import Job
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, GraphOptions, check_names, options_of, training

@@ -16,7 +16,7 @@ from noeira.codegen.view import function_names
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
-from noeira.ir.text import node_lines
+from noeira.ir.text.printer import node_lines
 from noeira.ir.types import TensorType
 
 # Stands for a kernel's name while its text is compared with that of others.

@@ -13,7 +13,7 @@ from noeira.commands.support.options import add_model, stages_from
 from noeira.commands.support.usage import UsageError, no_such, one_of
 from noeira.dump import source_name, stage_files, write
 from noeira.errors import NoeiraError
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.report.drawing import dot, mermaid
 from noeira.report.structure import dump_value, plan_value
 from noeira.runtime.toolchain import c_toolchain

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from noeira.errors import OptionError, VerifyError
-from noeira.ir.lexer import literal
+from noeira.ir.text.lexer import literal
 from noeira.ir.types import Range
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from noeira.errors import ParseError
-from noeira.ir.lexer import Line, expected_error, parsing, uncommented
 from noeira.ir.plan import Stage
+from noeira.ir.text.lexer import Line, expected_error, parsing, uncommented
 from noeira.ir.types import TensorType
 
 VERSION = "// noeira-choices 1"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
 # that its caller has; the training data or the evaluation data that the program has loaded; the

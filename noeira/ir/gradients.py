@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ADJOINT, ROOT, Builder, Node, Origin, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ADJOINT, ROOT, Node, Origin, Value
 from noeira.ir.types import TensorType
 
 # What an op's `vjp` gives: the cotangent of each operand by its name, and nothing for one without;

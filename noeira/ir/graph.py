@@ -1,21 +1,18 @@
-"""What a program is: values, nodes, states and the graph they make, all frozen, and the builder
-that emits nodes.
+"""What a program is: values, nodes, states and the graph they make, all frozen.
 
 A `ComputeGraph` is named SSA in topological order, and graph order is launch order. States are
-memory that outlives a
-step: a graph reads their value at its start, and `updates` give their value at its end. Every node
-says where it comes from (`origin`) and which fused type asked for it (`group`).
+memory that outlives a step: a graph reads their value at its start, and `updates` give their value
+at its end. Every node says where it comes from (`origin`) and which fused type asked for it
+(`group`).
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import VerifyError
 from noeira.ir.types import Layout, Member, TensorType
 from noeira.ir.value import Value
 
@@ -94,7 +91,7 @@ class Node:
         return self.op.types(self.attrs, [v.type for v in self.inputs])
 
     def __str__(self) -> str:
-        from noeira.ir.text import node_lines
+        from noeira.ir.text.printer import node_lines
 
         return "\n".join(node_lines(self))
 
@@ -226,7 +223,7 @@ class ComputeGraph:
         return canonical(self) == canonical(other)
 
     def __str__(self) -> str:
-        from noeira.ir.text import graph_text
+        from noeira.ir.text.printer import graph_text
 
         return graph_text(self)
 
@@ -261,151 +258,3 @@ def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
         tuple(Update(value(u.state), value(u.new)) for u in graph.updates),
         tuple(map(value, graph.outputs)),
     )
-
-
-def named_results(hint: str, results: tuple[str, ...]) -> tuple[str, ...]:
-    """The first result has the node's name, the others theirs after it: `norm`, `norm.mean`."""
-    return (hint, *(f"{hint}.{name}" for name in results[1:]))
-
-
-@dataclass
-class Builder:
-    """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`.
-
-    names: those taken. counts: the last number that each hint was given.
-    """
-
-    name: str
-    layouts: list[Layout] = field(default_factory=list)
-    inputs: list[Input] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    updates: list[Update] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    counts: dict[str, int] = field(default_factory=dict)
-    origin: Origin = Origin(ROOT, "", TRACE)
-    stamp: str = ""
-
-    @classmethod
-    def of(cls, graph: ComputeGraph) -> Builder:
-        """A builder that goes on from a graph."""
-        return cls(
-            graph.name,
-            list(graph.layouts),
-            list(graph.inputs),
-            list(graph.states),
-            list(graph.groups),
-            list(graph.nodes),
-            list(graph.updates),
-            {v.name for v in graph.given()}
-            | {v.name for node in graph.nodes for part in node.parts for v in part.outputs},
-        )
-
-    def fresh(self, hint: str) -> str:
-        """`hint`, or `hint.1`, `hint.2`, … if it is taken."""
-        name, count = hint, self.counts.get(hint, 0)
-        while name in self.names:
-            count += 1
-            name = f"{hint}.{count}"
-        self.counts[hint] = count
-        self.names.add(name)
-        return name
-
-    def declared(self, value: Value) -> Value:
-        """An input, a state or a member, whose name is a promise to the caller: never changed.
-
-        Raises VerifyError if it is taken.
-        """
-        if value.name in self.names:
-            raise VerifyError(
-                f"@{self.name}: {value} is declared twice: "
-                "a parameter, state or input has that name"
-            )
-        self.names.add(value.name)
-        return value
-
-    def input(self, name: str, type: TensorType, limit: int | None = None) -> Value:
-        """Declare an input."""
-        value = self.declared(Value(name, type))
-        self.inputs.append(Input(value, limit))
-        return value
-
-    def state(
-        self,
-        name: str,
-        type: TensorType,
-        members: Iterable[Value] = (),
-        initial: Iterable[str] = (),
-    ) -> Value:
-        """Declare a state."""
-        value, members = self.declared(Value(name, type)), tuple(map(self.declared, members))
-        self.states.append(State(value, members, tuple(initial), self.origin.by))
-        return value
-
-    def group(self, path: str, type: str) -> None:
-        """Declare that a fused type at `path` asks for its nodes to be one kernel."""
-        self.groups.append(Group(path, type))
-
-    def update(self, state: Value, new: Value) -> None:
-        """Give the value of `state` at the end of the step."""
-        self.updates.append(Update(state, new))
-
-    @contextlib.contextmanager
-    def at(self, origin: Origin, group: str = "") -> Iterator[None]:
-        """Stamp what is emitted inside."""
-        before = self.origin, self.stamp
-        self.origin, self.stamp = origin, group
-        try:
-            yield
-        finally:
-            self.origin, self.stamp = before
-
-    def emit(
-        self, name: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any
-    ) -> Any:
-        """Emit one node of the op called `name`; gives its output, or the tuple of its outputs.
-
-        Raises ShapeError or DtypeError if the operands do not go together, VerifyError if there is
-        no such op or an attribute is not as the op declares it.
-        """
-        from noeira.ir.attributes import filled
-        from noeira.ir.op import op
-
-        rule = op(name)
-        packed = filled(rule.name, rule.Attrs, attrs)
-        types = rule.types(packed, [v.type for v in inputs])
-        hints = hint if isinstance(hint, tuple) else named_results(hint or name, rule.results)
-        hints = hints[: len(types)]
-        outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))
-        self.nodes.append(Node(rule, inputs, outputs, packed, self.origin, self.stamp))
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def rename(self, start: int, hints: Mapping[str, str]) -> dict[str, Value]:
-        """Give results of the nodes from `start` on other names; gives the values by their old
-        names. Nothing but those nodes may have read them.
-        """
-        changed: dict[str, Value] = {}
-        for index, node in enumerate(self.nodes[start:], start):
-            for value in node.outputs:
-                if value.name in hints:
-                    self.names.discard(value.name)
-                    changed[value.name] = Value(self.fresh(hints[value.name]), value.type)
-            if any(v.name in changed for v in (*node.inputs, *node.outputs)):
-                inputs = tuple(changed.get(v.name, v) for v in node.inputs)
-                outputs = tuple(changed.get(v.name, v) for v in node.outputs)
-                self.nodes[index] = replace(node, inputs=inputs, outputs=outputs)
-        return changed
-
-    def done(self, outputs: Iterable[Value]) -> ComputeGraph:
-        """The graph."""
-        return ComputeGraph(
-            self.name,
-            tuple(self.layouts),
-            tuple(self.inputs),
-            tuple(self.states),
-            tuple(self.groups),
-            tuple(self.nodes),
-            tuple(self.updates),
-            tuple(outputs),
-        )

@@ -27,8 +27,9 @@ from typing import Any
 
 from noeira.errors import ParseError
 from noeira.ir.graph import ComputeGraph, Node
-from noeira.ir.lexer import Line, expected_error, literal, significant
-from noeira.ir.text import graph_text, parse_graph
+from noeira.ir.text.lexer import Line, expected_error, literal, significant
+from noeira.ir.text.parser import parse_graph
+from noeira.ir.text.printer import graph_text
 
 VERSION = "// noeira-plan 1"
 ARENA, INPUT, STATE, OUTPUT, LITERAL = "arena", "input", "state", "output", "literal"

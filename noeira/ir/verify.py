@@ -14,7 +14,7 @@ from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.fused import check_body
 from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
 from noeira.ir.op import IndexLimit
-from noeira.ir.text import graph_text, node_head
+from noeira.ir.text.printer import graph_text, node_head
 from noeira.ir.types import DTYPE_BYTES, LAYOUT_ALIGNMENT, Layout
 
 NAME = re.compile(r"[\w.~^]+")

@@ -11,10 +11,10 @@ from typing import ClassVar
 from noeira.errors import ParseError, VerifyError
 from noeira.ir.attributes import filled
 from noeira.ir.graph import ComputeGraph, State, Value, attr_items
-from noeira.ir.lexer import literal
 from noeira.ir.packages import import_all
 from noeira.ir.states import PARAMS
-from noeira.ir.text import parse_fields
+from noeira.ir.text.dump import parse_fields
+from noeira.ir.text.lexer import literal
 
 PASSES: dict[str, type[Pass]] = {}
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Update
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, ComputeGraph, Origin, Update
 from noeira.ir.states import OK, TICK
 from noeira.passes.base import Pass, defined
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, ComputeGraph, Origin
 from noeira.ir.states import GRADIENTS, GRADS
 from noeira.passes.base import Extends, defined
 

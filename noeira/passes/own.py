@@ -17,7 +17,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Node, Origin, Update, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin, Update, Value
 from noeira.ir.order import ordered_and_stuck
 from noeira.ir.storage import Holding, Literal, Memory, in_place_order, takes_over, writers
 from noeira.passes.base import Pass

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from noeira.errors import NoeiraError, VerifyError
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
 from noeira.passes.base import Pass, parse_pass
 from noeira.passes.fuse import inline

@@ -22,7 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Input, Node, Origin, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, ComputeGraph, Input, Node, Origin, Value
 from noeira.ir.states import BAD, COUNTER, CURSOR, OK, ORDER, TICK, TOTAL, total
 from noeira.ir.types import TensorType
 from noeira.passes.base import Extends, defined

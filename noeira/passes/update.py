@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 from noeira.errors import VerifyError
 from noeira.ir.attributes import filled
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
 from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, optimizer_state

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from noeira.errors import VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, State, Value
+from noeira.ir.graph import ROOT, ComputeGraph, Origin, State, Value
 from noeira.ir.states import GRADS, LOSS
 from noeira.passes.base import Extends, parameters
 

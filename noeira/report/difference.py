@@ -10,7 +10,8 @@ from typing import Any
 
 from noeira.ir.graph import ComputeGraph, Node, Origin, State, Update, Value
 from noeira.ir.plan import Plan, call_text, place_text
-from noeira.ir.text import Dump, node_lines
+from noeira.ir.text.dump import Dump
+from noeira.ir.text.printer import node_lines
 from noeira.report.table import plural
 
 

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from noeira.ir.graph import ComputeGraph, Node, Origin, State, Value, attr_items
-from noeira.ir.lexer import literal
 from noeira.ir.plan import Call, Plan
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
+from noeira.ir.text.lexer import literal
 from noeira.ir.types import Range, TensorType
 
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from noeira.errors import FusionError
 from noeira.ir.graph import ComputeGraph, Group, Node
 from noeira.ir.op import node_cost
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.nn.core.module import Module
 from noeira.options import check_names
 from noeira.passes.pipeline import resume

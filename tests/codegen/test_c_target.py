@@ -16,8 +16,9 @@ from noeira.codegen.layout import laid_out
 from noeira.codegen.sharing import text_of
 from noeira.codegen.view import function_names
 from noeira.errors import VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.fused import close
-from noeira.ir.graph import Builder, Node
+from noeira.ir.graph import Node
 from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.ir.samples import Draw, Sample

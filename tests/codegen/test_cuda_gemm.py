@@ -27,8 +27,9 @@ from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
 from noeira.codegen.kernels.gemm.product import Gemm, Partition, gemm_of
 from noeira.errors import VerifyError
 from noeira.ir.body import body_of
+from noeira.ir.builder import Builder
 from noeira.ir.fused import close
-from noeira.ir.graph import Builder, Value
+from noeira.ir.graph import Value
 from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.ir.samples import Draw, Sample

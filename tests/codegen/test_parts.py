@@ -227,8 +227,8 @@ def test_plans_as_bytes(toolchain: CToolchain) -> None:
     assert read_plans(write_plans([plan, plan])) == (plan, plan)
     for module, name in (
         ("builtins", "print"),
-        ("noeira.ir.graph", "contextlib.os.getcwd"),
-        ("noeira.ir.graph", "contextlib"),
+        ("noeira.ir.builder", "contextlib.os.getcwd"),
+        ("noeira.ir.builder", "contextlib"),
         ("noeira.ir.graph", "replace"),
     ):
         lengths = bytes([len(module)]), bytes([len(name)])

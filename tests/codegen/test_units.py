@@ -6,7 +6,7 @@ import pytest
 
 from noeira.codegen.c.target import CTarget
 from noeira.compiler import render_plans
-from noeira.ir.graph import Builder
+from noeira.ir.builder import Builder
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
 from noeira.runtime.build.cache import open_cache

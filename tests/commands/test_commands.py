@@ -17,7 +17,7 @@ from needs import needs_compiler
 from noeira.__main__ import main
 from noeira.commands import COMMANDS
 from noeira.commands.support import assembly
-from noeira.ir.text import parse_dump
+from noeira.ir.text.dump import parse_dump
 from noeira.runtime.c.compiler import find_compiler
 
 pytest_plugins = ("command_line",)

@@ -13,7 +13,7 @@ import pytest
 
 import noeira
 from noeira.errors import CompositionError, DeviceError, NoeiraError, OptionError
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.nn import (
     MSE,
     SGD,
@@ -281,7 +281,7 @@ def test_a_difference_names_nodes(golden: Callable[..., None]):
     traced = stages(Tiny).traced
     text = str(traced).replace("%1.relu = relu(%0.linear)", "%1.tanh = tanh(%0.linear)")
     text = text.replace("linear(%1.relu", "linear(%1.tanh").replace("%2.linear", "%z")
-    from noeira.ir.text import parse_dump
+    from noeira.ir.text.dump import parse_dump
 
     found = difference(traced, parse_dump(text))
     assert found.gone == ("1.relu", "2.linear") and found.new == ("1.tanh", "z")

@@ -19,8 +19,8 @@ from noeira.codegen.c.isa import AVX2, ISAS
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import check_row, read_choices
 from noeira.commands import tune
+from noeira.ir.builder import Builder
 from noeira.ir.choices import Choices, Factor, Problem, Row
-from noeira.ir.graph import Builder
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule

@@ -12,7 +12,8 @@ from graphs import emit, f32
 from needs import needs_cxx
 
 from noeira.errors import KernelFault
-from noeira.ir.graph import Builder, Node
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Plan, Stage
 from noeira.planning.memory import make_plan
 from noeira.runtime.cuda_cpu.checked_launches import regions_of

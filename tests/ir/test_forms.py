@@ -8,8 +8,9 @@ import pytest
 from graphs import f32
 
 from noeira.errors import FusionError
+from noeira.ir.builder import Builder
 from noeira.ir.forms import FORMS, form_of, refusal
-from noeira.ir.graph import Builder, Node
+from noeira.ir.graph import Node
 from noeira.ir.types import TensorType
 from noeira.nn import Fused, Linear, Parallel, ReLU, Residual, Sequential, Tanh
 

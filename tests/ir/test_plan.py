@@ -15,7 +15,7 @@ from noeira.ir.graph import ComputeGraph, Node, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.plan import ARENA, LITERAL, Call, Choice, Place, Plan, Stage, parse_plan
 from noeira.ir.storage import overwritable
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.ir.types import ALIGNMENT
 from noeira.passes.schedule import Schedule
 from noeira.planning.memory import has_gaps, make_plan

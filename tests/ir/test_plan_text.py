@@ -15,7 +15,7 @@ from text_forms import damaged
 
 from noeira.errors import ParseError
 from noeira.ir.plan import parse_plan
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.planning.memory import make_plan
 
 

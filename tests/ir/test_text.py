@@ -15,10 +15,13 @@ from text_forms import damaged
 from timing import near_linear, seconds
 
 from noeira.errors import ParseError, VerifyError
-from noeira.ir.graph import Builder, Node, Value
-from noeira.ir.lexer import Line, literal
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Node, Value
 from noeira.ir.op import op
-from noeira.ir.text import Dump, graph_text, parse_dump, parse_graph, split_passes
+from noeira.ir.text.dump import Dump, parse_dump, split_passes
+from noeira.ir.text.lexer import Line, literal
+from noeira.ir.text.parser import parse_graph
+from noeira.ir.text.printer import graph_text
 from noeira.ir.types import Range, TensorType
 from noeira.ir.verify import verify
 from noeira.job import job_of

@@ -12,21 +12,11 @@ from graphs import STAGES, emit, f32, graphs
 from hypothesis import given
 
 from noeira.errors import VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.fused import close
-from noeira.ir.graph import (
-    Attrs,
-    Builder,
-    ComputeGraph,
-    Group,
-    Input,
-    Node,
-    Origin,
-    State,
-    Update,
-    Value,
-)
+from noeira.ir.graph import Attrs, ComputeGraph, Group, Input, Node, Origin, State, Update, Value
 from noeira.ir.op import op
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.ir.types import Layout, Member, TensorType, lay_out
 from noeira.ir.verify import verify
 

@@ -11,7 +11,7 @@ import pytest
 import noeira
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import Value
-from noeira.ir.text import Dump, parse_dump
+from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.types import TensorType
 from noeira.nn import (
     Fused,

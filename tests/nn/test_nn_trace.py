@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from noeira.errors import FusionError
-from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Node, Value
 from noeira.ir.types import TensorType
 from noeira.nn import (
     ELU,

@@ -62,13 +62,13 @@ class Given(Loss):
 
 
 class Error(Metric):
-    """The summed error of the left head, its count emitted under the name of the sum."""
+    """The summed error of the left head, the hits emitted under the name of the count."""
 
     signature = "(3), (5), (3), (: i32 < 5) -> (), ()"
 
     @classmethod
     def trace(cls, scope: Scope, left: Value, right: Value, y: Value, z: Value) -> Any:
-        _, count = scope.emit("top_k", right, z, k=1, hint=("sum", "count"))
+        _, count = scope.emit("top_k", right, z, k=1, hint="count")
         return scope.emit("sum", scope.emit("subtract", left, y)), count
 
 

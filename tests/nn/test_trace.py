@@ -13,7 +13,7 @@ import noeira
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.graph import Value
 from noeira.ir.interpret import interpret
-from noeira.ir.text import graph_text
+from noeira.ir.text.printer import graph_text
 from noeira.ir.verify import verify
 from noeira.job import job_of
 from noeira.nn import (

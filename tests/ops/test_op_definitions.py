@@ -13,8 +13,9 @@ import pytest
 
 import noeira
 from noeira.ir.attributes import filled
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import Attrs, Builder, Node, Origin, Value
+from noeira.ir.graph import Attrs, Node, Origin, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.op import OPS, Op
 from noeira.ir.ops.elementwise import Elementwise

@@ -11,8 +11,9 @@ from samples import drawn, retyped
 from swept_ops import each_op, every_op
 
 from noeira.errors import VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import Builder, Value
+from noeira.ir.graph import Value
 from noeira.ir.interpret import interpret
 from noeira.ir.op import Op, op
 from noeira.ir.ops.elementwise import Elementwise

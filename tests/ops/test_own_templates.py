@@ -20,8 +20,8 @@ from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.kernel import kernel_text
 from noeira.codegen.target import Target
 from noeira.errors import DtypeError, VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.fused import close
-from noeira.ir.graph import Builder
 from noeira.ir.op import OPS, op
 from noeira.ir.plan import Call, Stage
 from noeira.ir.types import TensorType

@@ -11,8 +11,8 @@ from sweep import Case, sample_case
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.shuffle.cuda import padded
 from noeira.errors import VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import Backward
-from noeira.ir.graph import Builder
 from noeira.ir.op import op
 from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.ir.samples import Draw, Sample

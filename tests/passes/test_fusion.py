@@ -12,9 +12,10 @@ from graphs import JOBS, STAGES, compiled, emit, f32, graphs
 from hypothesis import given, settings
 
 from noeira.errors import FusionError, VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.forms import refusal
-from noeira.ir.graph import ADJOINT, Builder, ComputeGraph, canonical
-from noeira.ir.text import Dump
+from noeira.ir.graph import ADJOINT, ComputeGraph, canonical
+from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
 from noeira.job import job_of
 from noeira.nn import (

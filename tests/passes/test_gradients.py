@@ -11,8 +11,9 @@ from graphs import emit, f32
 
 from noeira.errors import VerifyError
 from noeira.ir import graph
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import Backward, gradients
-from noeira.ir.graph import Builder, Value
+from noeira.ir.graph import Value
 from noeira.ir.op import OPS, Op, op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.samples import Draw, Sample

@@ -12,9 +12,10 @@ from memory_plans import check_plan, flat, lying_in, packed, planned, refused, r
 from timing import near_linear, seconds
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import Builder, ComputeGraph
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.ir.types import TensorType
 from noeira.passes.dce import DeadCodeElimination
 from noeira.planning.first_fit import Span, first_fit

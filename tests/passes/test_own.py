@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from graphs import choose, emit, f32
 
-from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.plan import Plan
 from noeira.ir.types import TensorType, lay_out
 from noeira.ir.verify import verify

@@ -16,10 +16,11 @@ from stateful_layers import RunningMean
 from timing import near_linear, seconds
 
 from noeira.errors import NoeiraError, VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.order import topological
-from noeira.ir.text import Dump, parse_dump
+from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.types import TensorType, lay_out
 from noeira.ir.verify import verify
 from noeira.job import Job, job_of

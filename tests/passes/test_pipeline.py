@@ -16,8 +16,9 @@ from graphs import (
 from pass_jobs import SMALL, run
 
 from noeira.errors import ParseError, VerifyError
-from noeira.ir.graph import Builder, ComputeGraph, Value
-from noeira.ir.text import Dump, parse_dump
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ComputeGraph, Value
+from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.verify import verify
 from noeira.job import Job
 from noeira.passes.base import Pass, parse_pass

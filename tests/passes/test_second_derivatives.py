@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.interpret import interpret
 from noeira.ir.types import TensorType
 

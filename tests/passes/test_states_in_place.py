@@ -8,7 +8,7 @@ import pytest
 from graphs import emit, f32
 from memory_plans import check_plan, flat, packed, planned, refused, stateful
 
-from noeira.ir.graph import Builder
+from noeira.ir.builder import Builder
 from noeira.ir.plan import Place
 
 

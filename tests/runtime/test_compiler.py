@@ -17,7 +17,7 @@ from needs import needs_compiler
 import noeira
 from noeira.compiler import lower
 from noeira.ir.plan import parse_plans
-from noeira.ir.text import parse_dump
+from noeira.ir.text.dump import parse_dump
 from noeira.job import job_of
 from noeira.nn import SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential, Xavier
 from noeira.runtime.build.library import Library

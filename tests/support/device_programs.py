@@ -11,7 +11,7 @@ from fake_device import FakeDevice, choose, kernels, launched_unit
 from graphs import emit, f32
 
 import noeira
-from noeira.ir.graph import Builder
+from noeira.ir.builder import Builder
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.planning.memory import make_plan
 from noeira.runtime.device.launched_entry import LaunchedEntry

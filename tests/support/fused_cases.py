@@ -9,9 +9,10 @@ import pytest
 from sweep import Case
 from swept_ops import every_op, is_chosen
 
+from noeira.ir.builder import Builder
 from noeira.ir.forms import form_of
 from noeira.ir.fused import close
-from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.graph import Node, Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.samples import Draw

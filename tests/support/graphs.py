@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from stateful_layers import Net
 
 from noeira.ir.arrays import numpy_dtype
-from noeira.ir.graph import Builder, ComputeGraph, Node, Origin, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ComputeGraph, Node, Origin, Value
 from noeira.ir.plan import Choice, Stage
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.ir.types import TensorType, lay_out
 from noeira.job import Job, job_of
 from noeira.nn import (

@@ -8,7 +8,8 @@ import pytest
 from graphs import choose, emit, f32
 
 from noeira.errors import VerifyError
-from noeira.ir.graph import Builder, ComputeGraph, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.plan import ARENA, Plan
 from noeira.ir.storage import Memory
 from noeira.ir.types import ALIGNMENT, TensorType, lay_out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noeira.ir.graph import ComputeGraph
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.job import job_of
 from noeira.nn import Adam, CrossEntropy, LinearReLU
 from noeira.passes.base import Pass

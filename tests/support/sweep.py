@@ -9,7 +9,8 @@ import numpy as np
 from samples import drawn
 
 from noeira.ir.arrays import dtype_name
-from noeira.ir.graph import Builder, Node
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Node
 from noeira.ir.op import Op
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.storage import overwritable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noeira.ir.graph import ComputeGraph
-from noeira.ir.text import graph_text
+from noeira.ir.text.printer import graph_text
 
 
 def lines(graph: ComputeGraph) -> list[str]:

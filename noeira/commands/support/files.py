@@ -21,7 +21,7 @@ from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan, parse_plan, parse_plans
 from noeira.ir.random import Distribution
-from noeira.ir.text import Dump, parse_dump
+from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.verify import verify
 from noeira.passes.pipeline import resume
 

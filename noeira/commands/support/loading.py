@@ -25,7 +25,7 @@ from noeira.commands.support.usage import UsageError
 from noeira.compiler import lower, run_passes
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.plan import Plan
-from noeira.ir.text import Dump
+from noeira.ir.text.dump import Dump
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.toolchain import CToolchain

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from noeira.errors import CompositionError, FusionError
-from noeira.ir.graph import Builder, Node, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Node, Value
 from noeira.ir.states import COUNTER, SEED, TICK
 from noeira.ir.types import TensorType
 from noeira.nn.combinators.chain import Chain

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, FusionError
-from noeira.ir.graph import ROOT, Builder, Origin, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, Origin, Value
 from noeira.ir.states import SEED, TICK
 from noeira.ir.value import ARITHMETIC
 from noeira.nn.core.arithmetic import emitted
@@ -58,23 +59,18 @@ class Scope:
         """The type here, as its nodes say it."""
         return self.module.remembered("_brief", lambda: brief(self.module))
 
-    def emit(self, op: str, *inputs: Value, hint: str | tuple[str, ...] = "", **attrs: Any) -> Any:
-        """Emit one node, stamped with this place; its results are called path.op, or path.hint.
+    def emit(self, op: str, *inputs: Value, hint: str = "", **attrs: Any) -> Any:
+        """Emit one node, stamped with this place; its result is called path.op, or path.hint, and
+        further results by their own names after it: path.norm, path.norm.mean.
 
         Gives the result, or the tuple of results. Raises ShapeError or DtypeError if the operands
         do not go together, CompositionError if one is no value or if the op would mix samples.
         """
         check_operands(self, op, inputs)
         with self.builder.at(Origin(self.path or ROOT, self.type_text, "trace"), self.group):
-            made = self.builder.emit(op, *inputs, hint=self.named(hint or op), **attrs)
+            made = self.builder.emit(op, *inputs, hint=joined(self.path, hint or op), **attrs)
         check_rows(self, self.builder.nodes[-1])
         return made
-
-    def named(self, hint: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        """What results here are called."""
-        if isinstance(hint, tuple):
-            return tuple(joined(self.path, part) for part in hint)
-        return joined(self.path, hint)
 
     def param(self, name: str) -> Value:
         """The parameter or state `name` of the module here.

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from noeira.errors import CompositionError, ShapeError
-from noeira.ir.graph import Builder, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import Value
 from noeira.ir.states import TARGET, numbered
 from noeira.ir.types import TensorType
 from noeira.nn.core.module import Module

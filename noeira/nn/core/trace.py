@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from noeira.errors import CompositionError
-from noeira.ir.graph import ROOT, Builder, ComputeGraph, Origin, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.states import (
     COUNTER,
     INPUT,

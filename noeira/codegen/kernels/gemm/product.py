@@ -10,8 +10,8 @@ from noeira.codegen.rows import rows_and_columns
 from noeira.codegen.view import Elementwise
 from noeira.errors import VerifyError
 from noeira.ir.body import Body, body_of
+from noeira.ir.builder import Builder
 from noeira.ir.choices import Factor, Problem
-from noeira.ir.graph import Builder
 from noeira.ir.types import TensorType
 
 # Rows of C that are made of dot products: more would not have room for their sums.
