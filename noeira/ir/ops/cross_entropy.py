@@ -5,45 +5,28 @@ Label smoothing s replaces the target distribution t by (1 - s)·t + s/C (Szeged
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noeira.errors import ShapeError, VerifyError
-from noeira.ir import graph
-from noeira.ir.checks import check_classes, class_limit
+from noeira.ir.checks import check_classes
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import IndexLimit, Op
+from noeira.ir.ops.logits import (
+    CASES,
+    SHAPES,
+    ClassNumbers,
+    LogitLoss,
+    SmoothingAttrs,
+    check_gradient_operands,
+    log_sum_exp,
+    per_row,
+    softmax_of,
+)
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
-from noeira.ir.types import TensorType, Types
+from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
-
-# Around the width of a vector, and rows that are read once.
-SHAPES = (
-    *((1, 1), (7, 10), (100, 10), (40, 9), (35, 15), (18, 16), (19, 17), (17, 33), (3, 5, 127)),
-    *((2, 2047), (3, 2049), (2, 4097)),
-)
-
-
-@dataclass(frozen=True)
-class SmoothingAttrs(graph.Attrs):
-    """smoothing: the share of the target spread evenly over the classes."""
-
-    smoothing: float = 0.0
-
-
-def log_sum_exp(z: np.ndarray) -> np.ndarray:
-    """log Σ exp over the last axis, shifted by the maximum.
-
-    A row with a NaN, with +∞ or of nothing but -∞ gives NaN, as PyTorch's `log_softmax` does.
-    """
-    import numpy as np
-
-    with np.errstate(all="ignore"):
-        high = z.max(-1, keepdims=True)
-        return (np.log(np.exp(z - high).sum(-1, keepdims=True)) + high)[..., 0]
 
 
 def smoothed(target: np.ndarray, z: np.ndarray, smoothing: float) -> np.ndarray:
@@ -61,23 +44,7 @@ def one_sample(shape: tuple[int, ...], extra: tuple[Draw, ...], smoothing: float
     return Sample((Draw(f32(*shape)), target, *extra), {"smoothing": smoothing})
 
 
-def check_gradient_operands(name: str, z: TensorType, *lse: TensorType, d_loss: TensorType) -> None:
-    """Raises ShapeError if what the gradient of a loss reads does not go with the logits."""
-    rows = TensorType(z.dtype, z.shape[:-1])
-    if any(one != rows for one in lse) or d_loss != TensorType(z.dtype, ()):
-        raise ShapeError(f"{name}: lse {lse[0]} and d_loss {d_loss} do not fit {z}")
-
-
-class ClassLoss(Op):
-    """The parent of losses over logits: `loss`, a mean over rows, and `lse`, log Σ exp of each row,
-    which the gradient reads.
-    """
-
-    kind, Attrs = "row", SmoothingAttrs
-    operands, results = ("z", "target"), ("loss", "lse")
-
-
-class CrossEntropy(ClassLoss):
+class CrossEntropy(LogitLoss, ClassNumbers):
     """loss = mean over rows of lse(z) - Σ_c t_c z_c, lse(z) = log Σ_c exp z_c; t is the smoothed
     class number.
 
@@ -90,7 +57,7 @@ class CrossEntropy(ClassLoss):
         self, attrs: SmoothingAttrs, z: TensorType, target: TensorType
     ) -> tuple[TensorType, ...]:
         check_classes(self.name, z, target)
-        return (TensorType(z.dtype, ()), TensorType(z.dtype, z.shape[:-1]))
+        return self.of_logits(z)
 
     def reference(
         self, attrs: SmoothingAttrs, z: np.ndarray, target: np.ndarray
@@ -106,9 +73,6 @@ class CrossEntropy(ClassLoss):
             rows = (1 - s) * rows + s * (lse - z.mean(-1))
         return (rows.mean().astype(z.dtype), lse)
 
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        return {1: class_limit(operands[0])}
-
     def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         (z, target), (_, lse), (d_loss, d_lse) = back.inputs, back.outputs, back.cotangents
         if d_loss is None:
@@ -120,7 +84,7 @@ class CrossEntropy(ClassLoss):
         return 4 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
-        return tuple(one_sample(s, (), smoothing) for s in SHAPES for smoothing in (0.0, 0.1))
+        return tuple(one_sample(s, (), smoothing) for s, smoothing in CASES)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         z = f32(4, 10)
@@ -131,7 +95,7 @@ class CrossEntropy(ClassLoss):
         )
 
 
-class CrossEntropyGrad(Op):
+class CrossEntropyGrad(ClassNumbers):
     """d_z = q·(d_loss/R + d_lse) - t·d_loss/R, q = exp(z - lse) the softmax, R the number of rows.
 
     z [..., C], target i32[...], lse [...], d_loss [], d_lse [...] (optional, 0) -> [..., C].
@@ -164,16 +128,9 @@ class CrossEntropyGrad(Op):
         d_loss: np.ndarray,
         d_lse: np.ndarray | None = None,
     ) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        with np.errstate(all="ignore"):
-            q = np.exp(z - lse[..., None])
-        each = (d_loss / max(lse.size, 1)).astype(z.dtype)
+        q, each = softmax_of(z, lse), per_row(d_loss, lse)
         weight = each if d_lse is None else (each + d_lse)[..., None]
         return ((q * weight - smoothed(target, z, attrs.smoothing) * each).astype(z.dtype),)
-
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        return {1: class_limit(operands[0])}
 
     def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         d_z, d_lse_in, d_d_loss, d_d_lse = back.emit(
@@ -202,7 +159,7 @@ class CrossEntropyGrad(Op):
         return (BadSample((z, target, rows, scalar), "do not fit"),)
 
 
-class CrossEntropyGradGrad(Op):
+class CrossEntropyGradGrad(ClassNumbers):
     """The gradient of `cross_entropy_grad`, for a cotangent g [..., C] of its result.
 
     With q = exp(z - lse), w = d_loss/R + d_lse:
@@ -234,8 +191,7 @@ class CrossEntropyGradGrad(Op):
     ) -> tuple[np.ndarray, ...]:
         import numpy as np
 
-        with np.errstate(all="ignore"):
-            q = np.exp(z - lse[..., None])
+        q = softmax_of(z, lse)
         rows = z.dtype.type(max(lse.size, 1))
         weight = (d_loss / rows + (0 if d_lse is None else d_lse)) * np.ones_like(lse)
         d_z = g * q * weight[..., None]
@@ -247,9 +203,6 @@ class CrossEntropyGradGrad(Op):
             np.asarray(d_d_loss, dtype)[()],
             (g * q).sum(-1).astype(dtype),
         )
-
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        return {2: class_limit(operands[1])}
 
     def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         raise VerifyError("cross_entropy has no third derivative")

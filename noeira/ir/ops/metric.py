@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.checks import check_classes, class_limit
-from noeira.ir.op import IndexLimit, Op
+from noeira.ir.checks import check_classes
+from noeira.ir.ops.logits import ClassNumbers
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
-from noeira.ir.types import TensorType, Types
+from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ class TopKAttrs(graph.Attrs):
     k: int = 1
 
 
-class TopK(Op):
+class TopK(ClassNumbers):
     """How many rows have their target among the k largest logits, and how many rows there are.
 
     z [..., C], target i32[...] -> i64[], i64[]. A class comes before the target if its logit is
@@ -50,9 +50,6 @@ class TopK(Op):
         before = ((z > own) | ((z == own) & earlier)).sum(-1)
         correct = (before < attrs.k) & ~np.isnan(z).any(-1)
         return (np.asarray(correct.sum(), np.int64), np.asarray(correct.size, np.int64))
-
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        return {1: class_limit(operands[0])}
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(shape: tuple[int, ...], k: int) -> Sample:

@@ -9,12 +9,14 @@ from noeira.ir.checks import check_logits
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.ops.cross_entropy import (
-    SHAPES,
-    ClassLoss,
+from noeira.ir.ops.logits import (
+    CASES,
+    LogitLoss,
     SmoothingAttrs,
     check_gradient_operands,
     log_sum_exp,
+    per_row,
+    softmax_of,
 )
 from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.types import TensorType
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class SoftCrossEntropy(ClassLoss):
+class SoftCrossEntropy(LogitLoss):
     """loss = mean over rows of Σ_c t_c (lse(z) - z_c), t the smoothed probabilities.
 
     z [..., C], target [..., C] -> loss [], lse [...]
@@ -34,12 +36,12 @@ class SoftCrossEntropy(ClassLoss):
     def infer(
         self, attrs: SmoothingAttrs, z: TensorType, target: TensorType
     ) -> tuple[TensorType, ...]:
-        rows = check_logits(self.name, z)
+        check_logits(self.name, z)
         if target != z:
             raise ShapeError(
                 f"{self.name}: targets {target} must be {z}, a row of probabilities each"
             )
-        return (TensorType(z.dtype, ()), TensorType(z.dtype, rows))
+        return self.of_logits(z)
 
     def reference(
         self, attrs: SmoothingAttrs, z: np.ndarray, target: np.ndarray
@@ -66,7 +68,7 @@ class SoftCrossEntropy(ClassLoss):
             z = f32(*shape)
             return Sample((Draw(z), Draw(z, "probabilities")), {"smoothing": smoothing})
 
-        return tuple(sample(s, smoothing) for s in SHAPES for smoothing in (0.0, 0.1))
+        return tuple(sample(s, smoothing) for s, smoothing in CASES)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         z = f32(4, 10)
@@ -107,12 +109,8 @@ class SoftCrossEntropyGrad(Op):
         lse: np.ndarray,
         d_loss: np.ndarray,
     ) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        with np.errstate(all="ignore"):
-            q = np.exp(z - lse[..., None])
+        q, each = softmax_of(z, lse), per_row(d_loss, lse)
         t = smoothed_rows(target, attrs.smoothing)
-        each = (d_loss / max(lse.size, 1)).astype(z.dtype)
         d_z = (q * t.sum(-1, keepdims=True) - t) * each
         d_target = (lse[..., None] - z) * (each * z.dtype.type(1 - attrs.smoothing))
         return (d_z.astype(z.dtype), d_target.astype(z.dtype))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
-from noeira.ir import graph
 from noeira.ir.checks import float_operand
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.ops.reduction import ScaleAttrs
 from noeira.ir.samples import BadSample, Sample, drawn, f32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.types import TensorType
@@ -60,17 +59,10 @@ class MSE(Op):
         return (BadSample(types, "differ"),)
 
 
-@dataclass(frozen=True)
-class DifferenceAttrs(graph.Attrs):
-    """scale: a factor on the result."""
-
-    scale: float = 1.0
-
-
 class ScaledDifference(Elementwise):
     """(a - b) · (d · scale), d of rank 0: the gradient of `mse`"""
 
-    name, operands, Attrs = "scaled_difference", ("a", "b", "d"), DifferenceAttrs
+    name, operands, Attrs = "scaled_difference", ("a", "b", "d"), ScaleAttrs
 
-    def expression(self, attrs: DifferenceAttrs) -> Expr:
+    def expression(self, attrs: ScaleAttrs) -> Expr:
         return (var("a") - var("b")) * (var("d") * attrs.scale)
