@@ -63,10 +63,9 @@ def symbols_of(unit: str, plan: Plan) -> tuple[str, ...]:
     listed = iter(LAUNCH.findall(unit[start:].split("\n\n", 1)[0]) if start >= 0 else [])
     symbols = list[str]()
     for call in plan.calls:
-        stages = call.choice.stages
-        own = [next(listed, "") for _ in stages]
-        ending = f"_{stages[0].name}" if len(stages) > 1 else ""
-        symbols.append(own[0].removesuffix(ending))
+        endings = function_names(call, "")
+        own = [next(listed, "") for _ in endings]
+        symbols.append(own[0].removesuffix(endings[0]))
         if [*function_names(call, symbols[-1])] != own:
             last = len(unit[: max(start, 0)].splitlines()) + 1
             raise ParseError(f"line {last}: expected the launches of {plan.name}")

@@ -1,24 +1,34 @@
-"""The text of one call's kernel: builds what its template sees, renders it."""
+"""The text of one call's kernel: builds what the templates of its phases see, renders them."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from noeira.codegen.elements import ctype
 from noeira.codegen.environment import ENDINGS, KERNELS, find_template, rendered
 from noeira.codegen.language import LANGUAGES
 from noeira.codegen.layout import laid_out
-from noeira.codegen.lower import kernel_body, operand_id
+from noeira.codegen.lower import kernel_phases, operand_id
+from noeira.codegen.phases import own_stages
 from noeira.codegen.target import Target
-from noeira.codegen.view import Kernel, Operand, Operands, Results, function_names
+from noeira.codegen.view import (
+    Kernel,
+    Operand,
+    Operands,
+    Results,
+    ScratchOperand,
+    function_names,
+)
 from noeira.errors import DtypeError, VerifyError
-from noeira.ir.body import Body
+from noeira.ir.body import Body, Phases
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.plan import Call
+from noeira.ir.plan import Call, Stage
 
 
 def kernel_text(call: Call, target: Target, symbol: str) -> str:
@@ -28,8 +38,21 @@ def kernel_text(call: Call, target: Target, symbol: str) -> str:
     shapes are constants. Raises VerifyError for stages that do not fit, a template that is missing
     or wrong; DtypeError for floats that it is not written for.
     """
-    view = kernel_view(call, target, symbol)
-    body = kernel_body(call.node)
+    phases = kernel_phases(call.node)
+    cuts = target.cuts(call.node, call.choice)
+    own = own_stages(phases, call.choice.stages)
+    names = iter(function_names(call, symbol))
+    texts = list[str]()
+    for body, label, cut, stages in zip(phases.bodies, phases.labels, cuts, own, strict=True):
+        functions = [(next(names), stage) for stage in stages]
+        own_symbol = f"{symbol}_{label}" if label else symbol
+        view = kernel_view(phases, body, own_symbol, cut, functions, target)
+        texts.append(checked_text(body, view, target))
+    return laid_out("\n".join(texts))
+
+
+def checked_text(body: Body, view: Kernel, target: Target) -> str:
+    """What the template of a phase makes of it. Raises VerifyError if it leaves something out."""
     text = template_text(body, view, target)
     for side, code in (("before", view.head), ("after", view.tail)):
         if not all(line in text for line in code.lines):
@@ -38,17 +61,29 @@ def kernel_text(call: Call, target: Target, symbol: str) -> str:
                 f"the template of {body.anchor.op.name} leaves out the element-wise ops {side} it: "
                 f"`takes` of the op says that its kernel does them"
             )
-    return laid_out(text)
+    return text
 
 
-def kernel_view(call: Call, target: Target, symbol: str) -> Kernel:
-    """What the template sees of a call."""
-    body = kernel_body(call.node)
+def kernel_view(
+    phases: Phases,
+    body: Body,
+    symbol: str,
+    cut: Any,
+    functions: Sequence[tuple[str, Stage]],
+    target: Target,
+) -> Kernel:
+    """What the template sees of a phase, of which `functions` are the names and stages."""
     anchor = target.anchor(body)
     check_dtypes(body, anchor.dtypes, target.language)
-    cut = target.cut(call.node, call.choice)
-    names = zip(function_names(call, symbol), call.choice.stages, strict=True)
-    inputs, outputs = operands(body.inputs, "a"), operands(body.outputs, "y")
+    inputs, outputs = operands(phases.inputs, "a"), operands(phases.outputs, "y")
+    shared = tuple(
+        ScratchOperand(
+            one.id, ctype(one.type.dtype), one.type.dtype, one.type.shape, one.type.size, one.offset
+        )
+        for one in phases.scratch
+        if one.id in (*body.sources, *body.targets)
+    )
+    by_id = {one.id: one for one in (*inputs, *outputs, *shared)}
     return Kernel(
         symbol,
         inputs,
@@ -56,11 +91,13 @@ def kernel_view(call: Call, target: Target, symbol: str) -> Kernel:
         (body.anchor or body.parts[0]).attrs,
         anchor.head(body),
         anchor.tail(body),
-        tuple(anchor.function(name, stage) for name, stage in names),
+        tuple(anchor.function(name, stage) for name, stage in functions),
         cut,
         anchor.view(body, target.machine),
-        named_operands(body, inputs),
-        named_results(body, outputs),
+        named_operands(body, by_id),
+        named_results(body, by_id),
+        shared,
+        phases.scratch_bytes,
     )
 
 
@@ -85,12 +122,11 @@ def operands(values: tuple[Value, ...], letter: str) -> tuple[Operand, ...]:
     )
 
 
-def named_operands(body: Body, given: tuple[Operand, ...]) -> Operands:
+def named_operands(body: Body, by_id: Mapping[str, Operand]) -> Operands:
     """The arguments behind the operands of an anchor; under a name for any number of them, all."""
     if body.anchor is None:
         return Operands()
     op, places = body.anchor.op, range(len(body.anchor.inputs))
-    by_id = {one.id: one for one in given}
     found = [by_id.get(operand_id(body, body.anchor, place), "") for place in places]
     if op.operands and op.operands[-1] == variadic(op):
         rest = len(op.operands) - 1
@@ -104,12 +140,12 @@ def variadic(op: Op) -> str:
     return next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), "")
 
 
-def named_results(body: Body, given: tuple[Operand, ...]) -> Results:
+def named_results(body: Body, by_id: Mapping[str, Operand]) -> Results:
     """The arguments for the results of an anchor."""
     if body.anchor is None:
         return Results()
-    by_name = {v.name: one for v, one in zip(body.outputs, given, strict=True)}
-    found = [by_name.get(v.name, "") for v in body.anchor.outputs]
+    targets = dict(zip((v.name for v in body.outputs), body.targets, strict=True))
+    found = [by_id[targets[v.name]] if v.name in targets else "" for v in body.anchor.outputs]
     names = [name or "y" for name in body.anchor.op.results]
     return Results(**dict(zip_longest(names, found[: len(names)], fillvalue="")))
 

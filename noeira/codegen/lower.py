@@ -1,4 +1,4 @@
-"""From a kernel's parts to its element-wise code: what an element loads, makes, stores."""
+"""From the parts of a phase to its element-wise code: what an element loads, makes, stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 from noeira.codegen.expressions import Lowering
 from noeira.codegen.view import Constant, Elementwise, Load, Store
 from noeira.errors import VerifyError
-from noeira.ir.body import Body, body_of
+from noeira.ir.body import Body, Phases, phases_of
 from noeira.ir.forms import refusal
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
@@ -19,20 +19,25 @@ from noeira.ir.scalar import Expr, var
 RESULT = "r0"
 
 
-def kernel_body(node: Node) -> Body:
-    """The parts of a node. Raises VerifyError if they cannot be one kernel."""
+def kernel_phases(node: Node) -> Phases:
+    """The phases of a node. Raises VerifyError if they cannot be one kernel."""
     if node.body and (reason := refusal(node.body)):
         raise VerifyError(f"{node.outputs[0]}: this cannot be one kernel: {reason}")
-    return body_of(node)
+    return phases_of(node)
 
 
 def operand_id(body: Body, part: Node, position: int) -> str:
     """The kernel's argument behind a part's operand; "" if the body itself makes it."""
-    if len(body.parts) == 1:
-        return f"a{position}"
+    if part.inputs == body.inputs:
+        return body.sources[position]
     names = [v.name for v in body.inputs]
     name = part.inputs[position].name
-    return f"a{names.index(name)}" if name in names else ""
+    return body.sources[names.index(name)] if name in names else ""
+
+
+def loaded_name(source: str) -> str:
+    """The C name of an element that is loaded from an argument: `x0` of `a0`, `xy0` of `y0`."""
+    return f"x{source.removeprefix('a')}"
 
 
 @dataclass
@@ -40,8 +45,8 @@ class Lowered:
     """Collects the element-wise code of `body` over `shape`.
 
     `names` gives the C names of the values in registers: what was computed so far, and what an
-    anchor hands in. An element loaded from `aN` is called `xN`, a result `rN`, a subexpression that
-    is used twice `tN`, a constant `cN`.
+    anchor hands in. An element loaded from `aN` is called `xN` (see `loaded_name`), a result `rN`, a
+    subexpression that is used twice `tN`, a constant `cN`.
     """
 
     body: Body
@@ -62,7 +67,8 @@ class Lowered:
         source = operand_id(self.body, part, position)
         if source not in self.loads:
             access, type = access_of(value, self.shape), value.type
-            self.loads[source] = Load(f"x{source[1:]}", source, access, type.dtype, type.size)
+            name = loaded_name(source)
+            self.loads[source] = Load(name, source, access, type.dtype, type.size)
         return self.loads[source].name
 
     def assign(self, value: Value, expression: Expr, operands: dict[str, str]) -> None:
@@ -79,17 +85,22 @@ class Lowered:
         self.assign(part.outputs[0], op.expression(part.attrs), operands)
 
     def code(self) -> Elementwise:
-        """The code, with stores of those outputs of the kernel that have a C name."""
+        """The code, with stores of those outputs of the phase that have a C name."""
         stores = [
-            Store(f"y{i}", self.names[value.name])
-            for i, value in enumerate(self.body.outputs)
+            Store(target, self.names[value.name])
+            for target, value in zip(self.body.targets, self.body.outputs, strict=True)
             if value.name in self.names
         ]
         constants = (Constant(name, text) for text, name in self.lowering.constants.items())
-        loads = (self.loads[key] for key in sorted(self.loads, key=lambda source: int(source[1:])))
+        loads = (self.loads[key] for key in sorted(self.loads, key=argument_order))
         return Elementwise(
             self.dtype, tuple(constants), tuple(loads), tuple(self.lowering.lines), tuple(stores)
         )
+
+
+def argument_order(id: str) -> tuple[str, int]:
+    """What arguments are sorted by: operands, what other phases leave, results; each by number."""
+    return id[0], int(id[1:])
 
 
 def access_of(value: Value, shape: tuple[int, ...]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.codegen.anchor import Anchor, described
-from noeira.codegen.lower import kernel_body
+from noeira.codegen.lower import kernel_phases
+from noeira.codegen.phases import joined_choice, own_stages
 from noeira.errors import VerifyError
-from noeira.ir.body import Body
+from noeira.ir.body import Body, Phases
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Plan, Stage
@@ -59,43 +60,80 @@ class Target:
 
     def rule(self, node: Node) -> Choice:
         """The stages by the static rule: by shape alone, never timed."""
-        body = kernel_body(node)
+        phases = kernel_phases(node)
+        return joined_choice(phases, [self.rule_of(body) for body in phases.bodies])
+
+    def rule_of(self, body: Body) -> Choice:
+        """The stages of a phase by the static rule."""
         anchor = self.anchor(body)
         return anchor.choice(body, anchor.rule(body, self.machine), self.machine)
 
     def completed(self, node: Node, stages: tuple[Stage, ...]) -> Choice:
-        """The choice that stages are for a node. Raises VerifyError if they do not fit it."""
-        body = kernel_body(node)
+        """The choice for a node in which the phase that there is something to choose for, or the
+        lone one, has these stages. Raises VerifyError if they do not fit it.
+        """
+        phases = kernel_phases(node)
+        tuned = self.tuned(phases) if phases.several else 0
+        return joined_choice(
+            phases,
+            [
+                self.completed_of(body, stages) if number == tuned else self.rule_of(body)
+                for number, body in enumerate(phases.bodies)
+            ],
+        )
+
+    def completed_of(self, body: Body, stages: tuple[Stage, ...]) -> Choice:
+        """The choice that stages are for a phase. Raises VerifyError if they do not fit it."""
         anchor = self.anchor(body)
         return anchor.choice(body, anchor.read(body, stages, self.machine), self.machine)
 
-    def cut(self, node: Node, choice: Choice) -> Any:
-        """The cut that a choice is of a node's kernel. Raises VerifyError if its stages do not fit
-        the shapes, or their workspace is too small, as in an edited plan.
+    def cuts(self, node: Node, choice: Choice) -> tuple[Any, ...]:
+        """The cut that a choice is of each phase of a node's kernel. Raises VerifyError if its
+        stages do not fit the shapes, or their workspace is too small, as in an edited plan.
         """
-        body = kernel_body(node)
-        anchor = self.anchor(body)
-        cut = anchor.read(body, choice.stages, self.machine)
-        needed = anchor.workspace(body, cut)
+        phases = kernel_phases(node)
+        cuts, room = list[Any](), 0
+        own = own_stages(phases, choice.stages)
+        for body, label, stages in zip(phases.bodies, phases.labels, own, strict=True):
+            anchor = self.anchor(body)
+            try:
+                cut = anchor.read(body, stages, self.machine)
+            except VerifyError as error:
+                raise VerifyError(f"phase {label}: {error}" if label else str(error)) from None
+            room = max(room, anchor.workspace(body, cut))
+            cuts.append(cut)
+        needed = phases.scratch_bytes + room
         if choice.workspace < needed:
-            stages = " ".join(map(str, choice.stages))
+            text = " ".join(map(str, choice.stages))
             given = f"not {choice.workspace:,}" if choice.workspace else "and has none"
-            raise VerifyError(f"{stages}: needs a workspace of {needed:,} bytes, {given}")
-        return cut
+            raise VerifyError(f"{text}: needs a workspace of {needed:,} bytes, {given}")
+        return tuple(cuts)
 
     def row(self, node: Node) -> Row | None:
         """The row of the table that decides a node's stages; None if the rule does."""
         problem = self.problem(node) if self.choices.rows else None
         return None if problem is None else self.choices.find(problem)
 
+    def tuned(self, phases: Phases) -> int | None:
+        """The number of the phase that there is something to choose for, if there is one."""
+        problems = (self.anchor(body).problem(body, self.name) for body in phases.bodies)
+        return next((n for n, problem in enumerate(problems) if problem is not None), None)
+
     def problem(self, node: Node) -> Problem | None:
         """What a node is in a table of choices; None if there is nothing to choose."""
-        body = kernel_body(node)
+        phases = kernel_phases(node)
+        tuned = self.tuned(phases)
+        if tuned is None:
+            return None
+        body = phases.bodies[tuned]
         return self.anchor(body).problem(body, self.name)
 
     def candidates(self, node: Node) -> tuple[Choice, ...]:
-        """Choices that a search may try for a node, the rule's own first, then likely ones."""
-        body = kernel_body(node)
+        """Choices that a search may try for the phase of a node that there is something to choose
+        for, or the lone one: the rule's own first, then likely ones. See `completed`.
+        """
+        phases = kernel_phases(node)
+        body = phases.bodies[self.tuned(phases) or 0]
         anchor, machine = self.anchor(body), self.machine
         tried = [anchor.choice(body, cut, machine) for cut in anchor.candidates(body, machine)]
-        return tuple(dict.fromkeys([self.rule(node), *tried]))
+        return tuple(dict.fromkeys([self.rule_of(body), *tried]))

@@ -32,6 +32,13 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class ScratchOperand(Operand):
+    """What a phase leaves in the workspace for another, `offset` bytes into it: w0, w1, …"""
+
+    offset: int
+
+
+@dataclass(frozen=True)
 class Load:
     """An element read from `source`, an operand of `size` elements: access is `full` (same index),
     `row` (index in the last axes) or `scalar`.
@@ -95,7 +102,7 @@ class Results(SimpleNamespace):
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel.
+    """One phase of a kernel, which most have one of.
 
     operand, result: the anchor's arguments by the op's own names, `k.operand.x`, `k.result.loss`;
     the first result, if it has no name, is `k.result.y`. inputs, outputs: all arguments in order.
@@ -103,6 +110,7 @@ class Kernel:
     tail as `r0`.
     functions: what to write, one a stage; cut: the typed options of the stages; view: what the
     anchor's description shows (see `noeira.codegen.anchor`).
+    scratch: what this phase shares with others; room: where its own part of the workspace begins.
     """
 
     symbol: str
@@ -116,14 +124,17 @@ class Kernel:
     view: Any
     operand: Operands = field(default_factory=Operands)
     result: Results = field(default_factory=Results)
+    scratch: tuple[ScratchOperand, ...] = ()
+    room: int = 0
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """All arguments in order."""
-        return self.inputs + self.outputs
+        """All arguments in order, and what lies in the workspace."""
+        return self.inputs + self.outputs + self.scratch
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:
     """The functions of a call in order: the symbol itself, or one for each of several stages."""
-    stages = call.choice.stages
-    return (symbol,) if len(stages) == 1 else tuple(f"{symbol}_{stage.name}" for stage in stages)
+    names = (stage.name.replace(".", "_") for stage in call.choice.stages)
+    several = len(call.choice.stages) > 1
+    return tuple(f"{symbol}_{name}" for name in names) if several else (symbol,)

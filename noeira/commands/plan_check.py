@@ -26,7 +26,7 @@ def check_plan(plan: Plan) -> Plan:
                 raise VerifyError(f"call {call.node.outputs[0]}: it cannot write to a literal")
     target = target_named(plan.target)
     for call in plan.calls:
-        target.cut(call.node, call.choice)
+        target.cuts(call.node, call.choice)
     return plan
 
 

@@ -10,20 +10,62 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from noeira.ir.body import Body, joined
+from noeira.ir.body import ACROSS_ROWS, Body, Phases, joined
 from noeira.ir.graph import Node
 
 
 @dataclass(frozen=True)
 class Form:
-    """A shape of kernel: its name, and the predicate over bodies."""
+    """A shape of kernel: its name, and the predicate over the phases of one."""
 
     name: str
-    fits: Callable[[Body], str]
+    fits: Callable[[Phases], str]
 
 
-def map_form(body: Body) -> str:
+def map_form(phases: Phases) -> str:
     """Any chain of element-wise ops over one shape."""
+    return second(phases) or map_body(phases.bodies[0])
+
+
+def anchor_form(phases: Phases) -> str:
+    """One op that is not element-wise, with element-wise ops over one shape before it, and of its
+    result's shape after it, where its kernel takes them.
+    """
+    return second(phases) or anchor_body(phases.bodies[0])
+
+
+def statistics_form(phases: Phases) -> str:
+    """Ops over the columns of a batch, each with a phase of its own if it reads the result of
+    another, then element-wise ops over its rows that read theirs; perhaps first another op, over
+    whose result the columns run.
+    """
+    *before, last = phases.bodies
+    if not before:
+        return "there is nothing that a whole batch is read for"
+    for body in phases.bodies:
+        if reason := anchor_body(body) if body.anchor else map_body(body):
+            return reason
+    for number, body in enumerate(before):
+        if body.anchor is not None and body.anchor.op.kind == "alone":
+            return f"{body.anchor.op.name} is a kernel of its own"
+        if number and (body.anchor is None or body.anchor.op.kind != ACROSS_ROWS):
+            part = body.anchor or body.parts[0]
+            return f"{part.op.name} stands between ops over the columns of a batch"
+    if last.anchor is not None and last.anchor.op.kind == ACROSS_ROWS:
+        name, maker = last.anchor.op.name, before[-1].parts[-1].op.name
+        return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
+    return "" if last.anchor is None else f"{last.anchor.op.name} is not element-wise"
+
+
+def second(phases: Phases) -> str:
+    """Which part would begin a second phase."""
+    if not phases.several:
+        return ""
+    return f"{phases.bodies[1].parts[0].op.name} waits for a whole batch"
+
+
+def map_body(body: Body) -> str:
+    """Why a phase is no chain of element-wise ops over one shape; empty if it is."""
     if body.anchor is not None:
         return f"{body.anchor.op.name} is not element-wise"
     return same_shape(body.head)
@@ -37,9 +79,9 @@ def same_shape(parts: Sequence[Node]) -> str:
     return ""
 
 
-def anchor_form(body: Body) -> str:
-    """One op that is not element-wise, with element-wise ops over one shape before it, and of its
-    result's shape after it, where its kernel takes them.
+def anchor_body(body: Body) -> str:
+    """Why a phase is no op that is not element-wise, with the ops that its kernel takes around it;
+    empty if it is.
     """
     if body.anchor is None:
         return "every op is element-wise"
@@ -89,7 +131,11 @@ def after(body: Body) -> str:
     return ""
 
 
-FORMS = (Form("map", map_form), Form("anchor", anchor_form))
+FORMS = (
+    Form("map", map_form),
+    Form("anchor", anchor_form),
+    Form("statistics", statistics_form),
+)
 
 
 def connected(parts: Sequence[Node]) -> str:
@@ -106,8 +152,8 @@ def form_of(parts: Sequence[Node]) -> Form | None:
     """The form that takes these nodes as one kernel, if any."""
     if connected(parts):
         return None
-    body = joined(parts)
-    return next((form for form in FORMS if not form.fits(body)), None)
+    phases = joined(parts)
+    return next((form for form in FORMS if not form.fits(phases)), None)
 
 
 def refusal(parts: Sequence[Node]) -> str:
@@ -116,5 +162,8 @@ def refusal(parts: Sequence[Node]) -> str:
         return ""
     if reason := connected(parts):
         return reason
-    body = joined(parts)
-    return anchor_form(body) if body.anchor else map_form(body)
+    phases = joined(parts)
+    if phases.several:
+        return statistics_form(phases)
+    body = phases.bodies[0]
+    return anchor_body(body) if body.anchor else map_body(body)

@@ -263,18 +263,19 @@ def derived(name: str) -> Op:
 
 
 def node_cost(node: Node) -> Cost:
-    """Cost of a launch: a fused node adds the arithmetic of its parts, but moves only its own
-    inputs and outputs.
+    """Cost of a call: a fused node adds the arithmetic of its parts, but moves only what each phase
+    of its kernel reads and gives.
     """
+    from noeira.ir.body import phases_of
 
     def one(n: Node) -> Cost:
         return n.op.cost(n.attrs, *(v.type for v in n.inputs))
 
     if not node.body:
         return one(node)
-    parts = [one(part) for part in node.body]
+    bodies = phases_of(node).bodies
     return Cost(
-        sum(c.flops for c in parts),
-        sum(v.type.nbytes for v in node.inputs),
-        sum(v.type.nbytes for v in node.outputs),
+        sum(one(part).flops for part in node.body),
+        sum(v.type.nbytes for body in bodies for v in body.inputs),
+        sum(v.type.nbytes for body in bodies for v in body.outputs),
     )

@@ -137,7 +137,7 @@ def test_launches_of_rows_of_an_edited_plan(options: str, message: str) -> None:
     given = dict(stage.options) | {name: int(value) for name, value in edits.items()}
     edited = Stage(stage.name, tuple(given.items()))
     with pytest.raises(VerifyError, match=message):
-        TARGET.cut(rows, Choice((edited,)))
+        TARGET.cuts(rows, Choice((edited,)))
 
 
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:

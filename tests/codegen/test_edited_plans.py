@@ -74,7 +74,7 @@ def edited(choice: Choice, number: int, **options: Any) -> Choice:
 def test_the_stages_of_every_rule_are_read_as_they_were_written(target: Target) -> None:
     for node in NODES:
         choice = target.choose(node)
-        target.cut(node, choice)
+        target.cuts(node, choice)
         assert target.completed(node, choice.stages) == choice
 
 
@@ -84,16 +84,16 @@ def test_what_there_is_not_is_refused_for_every_kernel(target: Target) -> None:
         choice = target.choose(node)
         for number, stage in enumerate(choice.stages):
             with pytest.raises(VerifyError, match=f"{stage.name} has no option nonsense; it has "):
-                target.cut(node, edited(choice, number, nonsense=3))
+                target.cuts(node, edited(choice, number, nonsense=3))
             named = replace(stage, name=stage.name[:-1])
             stages = (*choice.stages[:number], named, *choice.stages[number + 1 :])
             with pytest.raises(VerifyError, match="stage"):
-                target.cut(node, replace(choice, stages=stages))
+                target.cuts(node, replace(choice, stages=stages))
         if choice.workspace:
             with pytest.raises(VerifyError, match=r"needs a workspace of [\d,]+ bytes, not "):
-                target.cut(node, replace(choice, workspace=choice.workspace - 1))
+                target.cuts(node, replace(choice, workspace=choice.workspace - 1))
             with pytest.raises(VerifyError, match=r"needs a workspace of .*, and has none"):
-                target.cut(node, replace(choice, workspace=0))
+                target.cuts(node, replace(choice, workspace=0))
 
 
 @TARGETS
@@ -106,7 +106,7 @@ def test_every_option_is_checked(target: Target) -> None:
                 others = (1, "x", 2.5) if isinstance(value, bool) else (True, "x", 2.5, -1)
                 for other in others:
                     with pytest.raises(VerifyError, match=rf"{name} must be"):
-                        target.cut(node, edited(choice, number, **{name: other}))
+                        target.cuts(node, edited(choice, number, **{name: other}))
 
 
 def node_of(name: str) -> Node:
@@ -131,7 +131,7 @@ def test_numbers_that_would_reach_beyond_the_workspace(
 ) -> None:
     node = node_of(name)
     with pytest.raises(VerifyError, match=message):
-        C.cut(node, edited(C.choose(node), 0, **options))
+        C.cuts(node, edited(C.choose(node), 0, **options))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_launches_that_would_leave_out_elements(
 ) -> None:
     node = node_of(name)
     with pytest.raises(VerifyError, match=message):
-        CUDA.cut(node, edited(CUDA.choose(node), 0, **options))
+        CUDA.cuts(node, edited(CUDA.choose(node), 0, **options))
 
 
 @TARGETS
@@ -157,13 +157,13 @@ def test_a_stage_that_is_misspelt_is_named(target: Target) -> None:
     choice = target.choose(node)
     misspelt = replace(choice, stages=(Stage("chunk", choice.stages[0].options), choice.stages[1]))
     with pytest.raises(VerifyError, match=r"there is no stage chunk here: did you mean chunks\?"):
-        target.cut(node, misspelt)
+        target.cuts(node, misspelt)
 
 
 def test_other_numbers_give_the_same_kernel_in_other_pieces() -> None:
     node = node_of("column_sum")
     choice = edited(C.choose(node), 0, rows=1000, vectors=3)
-    assert C.cut(node, choice).rows == 1000
+    assert C.cuts(node, choice)[0].rows == 1000
     assert "top + 1000 < 5000" in kernel_text(Call(node, choice), C, "k")
 
 

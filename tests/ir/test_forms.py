@@ -29,6 +29,13 @@ def body(*lines: tuple[Any, ...]) -> tuple[Node, ...]:
 
 
 LINEAR = ("linear", "x", "w", "b")
+# Mean and variance of the columns of r0, in two readings.
+VARIANCE = (
+    ("column_sum", "r0", {"scale": 0.25}),
+    ("subtract", "r0", "r1"),
+    ("multiply", "r2", "r2"),
+    ("column_sum", "r3", {"scale": 0.25}),
+)
 TAKEN = {
     "map": [
         [("relu", "x")],
@@ -47,6 +54,14 @@ TAKEN = {
         [("sum", "x")],
         [("concat", "x", "x")],
     ],
+    "statistics": [
+        [("column_sum", "x"), ("subtract", "x", "r0")],
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("multiply", "r1", "b"), ("relu", "r2")],
+        [("relu", "x"), ("column_sum", "r0"), ("subtract", "r0", "r1")],
+        [LINEAR, ("column_sum", "r0"), ("subtract", "r0", "r1")],
+        [LINEAR, ("relu", "r0"), ("column_sum", "r1"), ("subtract", "r1", "r2")],
+        [LINEAR, *VARIANCE, ("divide", "r2", "r4")],
+    ],
 }
 REFUSED = [
     (
@@ -58,7 +73,22 @@ REFUSED = [
         [("relu", "x"), ("linear", "r0", "w")],
     ),
     ("broadcast is a kernel of its own", [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})]),
-    ("column_sum is not element-wise", [LINEAR, ("column_sum", "r0")]),
+    (
+        "column_sum after linear gains nothing: no element-wise op over its rows follows",
+        [LINEAR, ("column_sum", "r0")],
+    ),
+    (
+        "row_sum is a kernel of its own",
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("row_sum", "r1")],
+    ),
+    (
+        "concat is a kernel of its own",
+        [("concat", "x", "x"), ("column_sum", "r0"), ("subtract", "r0", "r1")],
+    ),
+    (
+        "the kernel of column_sum takes nothing after it, such as tanh",
+        [("column_sum", "x"), ("tanh", "r0"), ("subtract", "x", "r1")],
+    ),
     ("sum is a kernel of its own", [("relu", "x"), ("sum", "r0")]),
     ("cross_entropy is a kernel of its own", [LINEAR, ("cross_entropy", "r0", "t")]),
     ("cross_entropy is a kernel of its own", [("cross_entropy", "x", "t"), ("relu", "r0")]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from sweep import Case
@@ -81,6 +81,36 @@ def matmul_chain(builder: Builder) -> tuple[Value, ...]:
     return (builder.emit("relu.d0", builder.emit("matmul", d, w, transpose_b=True), x),)
 
 
+def centred(shape: tuple[int, ...], stored: bool) -> Group:
+    """Rows without the mean of all rows, which is a phase of its own."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        (x,) = inputs(builder, shape)
+        y = builder.emit("relu", x)
+        mean = builder.emit("column_sum", y, scale=0.5)
+        found = builder.emit("subtract", y, mean)
+        return (mean, found) if stored else (found,)
+
+    return joined(f"centred{', both stored' if stored else ''} {shape}", build)
+
+
+def variance(shape: tuple[int, ...], columns: int, stored: bool) -> Group:
+    """A product, and of its columns mean and variance, in two readings; then what reads both."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        x, w, b, gain = inputs(builder, shape, (shape[-1], columns), (columns,), (columns,))
+        y = builder.emit("tanh", builder.emit("linear", x, w, b))
+        mean = builder.emit("column_sum", y, scale=0.125)
+        apart = builder.emit("subtract", y, mean)
+        square = builder.emit("multiply", apart, apart)
+        variance = builder.emit("column_sum", square, scale=0.125)
+        scaled = builder.emit("multiply", apart, gain)
+        found = builder.emit("relu", builder.emit("subtract", scaled, variance))
+        return (y, variance, found) if stored else (found,)
+
+    return joined(f"variance{', stored' if stored else ''} {shape}", build)
+
+
 @cache
 def fused_groups() -> tuple[Group, ...]:
     """Every fused kernel that is swept: all forms, and every activation behind a linear layer."""
@@ -99,6 +129,17 @@ def fused_groups() -> tuple[Group, ...]:
         ),
         *(linear_then(rule, stored) for rule in activations for stored in (False, True)),
         joined("matmul, relu.d0", matmul_chain),
+        *(
+            group(stored)
+            for group in (
+                partial(centred, (13, 10)),
+                partial(centred, (3, 4, 64)),
+                partial(centred, (650, 17)),
+                partial(variance, (9, 20), 37),
+                partial(variance, (600, 5), 70),
+            )
+            for stored in (False, True)
+        ),
     )
 
 

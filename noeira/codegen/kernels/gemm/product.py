@@ -127,7 +127,7 @@ def place(index: str, factor: int) -> str:
 
 
 def gemm_of(body: Body) -> Gemm:
-    """The product of a contraction; the first result holds the sums between blocks of k."""
+    """The product of a contraction; its first result holds the sums between blocks of k."""
     assert body.anchor is not None
     anchor, attrs = body.anchor, body.anchor.attrs
     transpose_a = getattr(attrs, "transpose_a", False)
@@ -137,7 +137,7 @@ def gemm_of(body: Body) -> Gemm:
     m, k = (columns, rows) if transpose_a else (rows, columns)
     n = right.shape[0] if transpose_b else right.shape[-1]
     a, b = (operand_id(body, anchor, i) for i in (0, 1))
-    return Gemm(m, n, k, a, b, RESULT, transpose_a, transpose_b, partial="y0")
+    return Gemm(m, n, k, a, b, RESULT, transpose_a, transpose_b, partial=body.targets[0])
 
 
 def dtype_of(body: Body) -> str:
