@@ -45,7 +45,7 @@ class Lowered:
     """Collects the element-wise code of `body` over `shape`.
 
     `names` gives the C names of the values in registers: what was computed so far, and what an
-    anchor hands in. An element loaded from `aN` is called `xN` (see `loaded_name`), a result `rN`, a
+    anchor hands in. An element loaded from `aN` is called `xN`, see `loaded_name`, a result `rN`, a
     subexpression that is used twice `tN`, a constant `cN`.
     """
 
