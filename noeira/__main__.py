@@ -120,7 +120,7 @@ def parsers_for(words: Sequence[str]) -> tuple[Parser, Parser]:
         parser = commands.add_parser(
             name,
             help=command.help,
-            description=f"{command.help[0].upper()}{command.help[1:]}.",
+            description=f"{command.help[0].upper()}{command.help[1:]}.\n{command.note}".rstrip(),
             epilog=f"example:\n  {command.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

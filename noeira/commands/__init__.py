@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """What the list of commands says of one: what it does, and how it is called."""
+    """What the list of commands says of one: what it does, how it is called, and what its own help
+    says beside that.
+    """
 
     help: str
     example: str
+    note: str = ""
 
 
 # Every command is the module of its name here, imported when it is called.
@@ -37,6 +40,7 @@ COMMANDS = {
     "tune": Command(
         "time other choices for a network's kernels than the rules', and save what is faster",
         "noeira tune net.py:MLP --batch 100 --out mlp.choices",
+        "It has no --target: tables of choices are for cpu alone, and CUDA is cut by rule.",
     ),
     "check": Command(
         "run CUDA kernels on the CPU, and report races, wrong accesses and threads that never meet",
@@ -45,6 +49,8 @@ COMMANDS = {
     "profile": Command(
         "the measured time of every launch of a step, beside the least this machine allows",
         "noeira profile net.py:MLP --batch 100 --sort time",
+        "It has no --target: the launches of cpu are timed inside its C function. What those of a\n"
+        "GPU take of it is said by noeira explain --target cuda --resources.",
     ),
     "run": Command(
         "run a network, or a dumped stage, once and print the exact bits of its outputs",

@@ -220,7 +220,7 @@ def cuda() -> Iterator[Finding]:
 def gpus() -> Iterator[Finding]:
     """pycuda, the driver, and every GPU."""
     from noeira.codegen.cuda.arch import OLDEST, capability_of
-    from noeira.runtime.cuda.device import found_devices
+    from noeira.runtime.cuda.driver import found_devices
     from noeira.runtime.device.device import gigabytes
 
     there = {"pycuda": installed("pycuda") or "", "NVIDIA driver": ""}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from noeira.errors import NoeiraError
 from noeira.ir.text.dump import Dump
 
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
@@ -37,11 +38,21 @@ class Entry:
 class DataPass:
     """Once through a data set of so many samples: entries in turn, each called so often in a row.
 
-    Of no samples there are no turns.
+    Of no samples there are no turns. Where a program stands in it is the number of samples taken,
+    and nothing else: so each entry takes some.
     """
 
     samples: int = 0
     turns: tuple[tuple[Entry, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises NoeiraError for an entry whose calls the number of samples would not tell."""
+        for entry, _ in self.turns:
+            if entry.rows < 1:
+                raise NoeiraError(
+                    f"{entry.name} takes no samples, so a pass over a data set cannot say when it "
+                    "was called: let an entry that takes samples do its work"
+                )
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -43,6 +43,12 @@ def test_every_command_has_a_help_with_an_example(name: str, call: Callable[...,
     assert COMMANDS[name].example.startswith(f"noeira {name}")
 
 
+@pytest.mark.parametrize("name", ["tune", "profile"])
+def test_a_command_for_one_target_says_why(name: str, call: Callable[..., str]):
+    assert f"\n{COMMANDS[name].note}\n" in call(name, "--help")
+    assert COMMANDS[name].note.startswith("It has no --target: ")
+
+
 def test_explain(call: Callable[..., str], golden: Callable[..., None]):
     golden(call("explain", "net.py:Plain", *TINY))
 

@@ -21,7 +21,8 @@ from pycuda_programs import SIZE, cubin_head, numbers, unit
 
 from noeira.__main__ import main
 from noeira.errors import DeviceError, DeviceMemoryError
-from noeira.runtime.cuda.device import found_devices, open_cuda
+from noeira.runtime.cuda.device import open_cuda
+from noeira.runtime.cuda.driver import found_devices
 from noeira.runtime.device.device import Argument, BoundLaunch, Memory, Pinned
 
 BYTES = 4 * SIZE
