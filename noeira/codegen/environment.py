@@ -35,6 +35,7 @@ def environment(language: str) -> Environment:
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+    from noeira.codegen.compiled_templates import CompiledTemplates
     from noeira.codegen.ctext import index_type
     from noeira.codegen.definitions import identifiers
     from noeira.codegen.expressions import c_literal
@@ -65,6 +66,7 @@ def environment(language: str) -> Environment:
     made = Templates(
         loader=FunctionLoader(load_template),
         undefined=Missing,
+        bytecode_cache=CompiledTemplates(),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
