@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from noeira import config
 from noeira.dump import Dumper
+from noeira.garbage import uncollected
 from noeira.ir.entry import DataPass, Entry
 from noeira.ir.plan import Plan
 from noeira.ir.text.dump import Dump
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 @takes(CompileOptions)
+@uncollected()
 def compile(net: type[Module] | Module, **options: Unpack[CompileOptions]) -> Program:
     """Compile a network, by type (new parameters) or by instance (the program shares the
     instance's).
@@ -91,6 +93,7 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
     )
 
 
+@uncollected()
 def build(
     name: str,
     entries: Sequence[Entry],

@@ -12,6 +12,8 @@ from noeira.errors import NoeiraError
 
 T = TypeVar("T")
 
+# The folder of compiled templates in that of what is built.
+TEMPLATES = "templates"
 # More threads than any machine has processors are a mistake.
 MOST_THREADS = 1024
 
@@ -130,3 +132,16 @@ SETTINGS: tuple[Setting, ...] = (
     EDITED,
     CHOICES,
 )
+
+
+def cache_folder() -> Path:
+    """The folder of what is built: NOEIRA_CACHE, else `noeira` in the user's cache folder."""
+    chosen = CACHE.read()
+    return user_folder() if chosen is None else chosen.expanduser().absolute()
+
+
+def user_folder() -> Path:
+    """`noeira` in the user's cache folder, as the system has it."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("noeira", appauthor=False)

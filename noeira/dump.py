@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira import config
+from noeira.disk import replace_file
 from noeira.errors import NoeiraError
 from noeira.ir.text.dump import Dump
-from noeira.runtime.build.disk import replace_file
 
 if TYPE_CHECKING:
     from noeira.codegen.source import Source

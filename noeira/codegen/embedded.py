@@ -22,9 +22,9 @@ ESCAPES = {"n": "\n"}
 LAUNCH = re.compile(r"^//   (\w+)<<<", flags=re.MULTILINE)
 
 
-def plan_strings(plans: Sequence[Plan]) -> list[str]:
-    """The text of the plans as C string literals, a line each."""
-    return [literal(line) for line in "".join(map(str, plans)).splitlines()]
+def plan_strings(plans: str) -> list[str]:
+    """The text of plans as C string literals, a line each."""
+    return [literal(line) for line in plans.splitlines()]
 
 
 def literal(line: str) -> str:

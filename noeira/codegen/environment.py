@@ -8,6 +8,7 @@ kernel's folder may name its files as it likes, and no library finds anything in
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from collections.abc import Callable
@@ -35,6 +36,7 @@ def environment(language: str) -> Environment:
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+    from noeira.codegen.compiled_templates import CompiledTemplates
     from noeira.codegen.ctext import index_type
     from noeira.codegen.definitions import identifiers
     from noeira.codegen.expressions import c_literal
@@ -54,17 +56,20 @@ def environment(language: str) -> Environment:
             listed = f"; {type(owner).__name__} has {', '.join(names)}" if names else ""
             return f"{self._undefined_name!r} is not there{listed}"
 
+    libraries = (CODEGEN / language / "lib", CODEGEN / "lib")
+
     class Templates(Environment):
         """Finds what a template imports."""
 
         def join_path(self, template: str, parent: str) -> str:
-            folders = ((CODEGEN / parent).parent, CODEGEN / language / "lib", CODEGEN / "lib")
+            folders = ((CODEGEN / parent).parent, *libraries)
             found = (find_template(folder, template, language) for folder in folders)
             return next(filter(None, found), template)
 
     made = Templates(
         loader=FunctionLoader(load_template),
         undefined=Missing,
+        bytecode_cache=CompiledTemplates(),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -77,9 +82,10 @@ def environment(language: str) -> Environment:
 def find_template(folder: Path, name: str, language: str) -> str | None:
     """The name of a template in a folder, of its language if there is one, or None."""
     for file in (name.removesuffix("j2") + ENDINGS[language], name):
-        if (folder / file).is_file():
-            path = folder / file
-            return str(path.relative_to(CODEGEN) if path.is_relative_to(CODEGEN) else path)
+        # Asked for each import of each kernel: text is faster than a Path.
+        path = f"{folder}{os.sep}{file}"
+        if os.path.isfile(path):
+            return path.removeprefix(f"{CODEGEN}{os.sep}")
     return None
 
 
@@ -90,7 +96,8 @@ def load_template(name: str) -> tuple[str, str, Callable[[], bool]] | None:
         text, changed = path.read_text(encoding="utf-8"), path.stat().st_mtime_ns
     except OSError:
         return None
-    return text, str(path), lambda: path.is_file() and path.stat().st_mtime_ns == changed
+    file = str(path)
+    return text, file, lambda: os.path.isfile(file) and os.stat(file).st_mtime_ns == changed
 
 
 def template(name: str) -> Template:

@@ -22,8 +22,9 @@ from noeira.ir.types import TensorType
 # Stands for a kernel's name while its text is compared with that of others.
 SYMBOL = "KERNEL"
 SMALL = 80
-# Texts of kernels that are kept for later units: a unit has a few dozen.
-TEXTS_KEPT = 1024
+# Texts of kernels that are kept for later entries and units: one has a few dozen, or a few for each
+# of a thousand layers.
+TEXTS_KEPT = 1 << 13
 
 
 @dataclass

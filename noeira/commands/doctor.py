@@ -269,11 +269,10 @@ def mnist() -> Finding:
     """Whether the MNIST files are here; downloads nothing."""
     from noeira.datasets.files import failure, failure_note
     from noeira.datasets.mnist import FILES, SHIPPED
-    from noeira.runtime.build.cache import user_folder
 
     chosen = config.DATA.read()
     given = [] if chosen is None else [chosen.expanduser().absolute()]
-    places = [folder / FILES.folder for folder in [*given, user_folder()]]
+    places = [folder / FILES.folder for folder in [*given, config.user_folder()]]
     for folder in places:
         if not FILES.missing(folder):
             return Finding("ok", "MNIST", str(folder))

@@ -54,9 +54,7 @@ class DataFiles:
 
 def find(files: DataFiles) -> Path:
     """The folder that holds all of `files`, downloaded if need be. Raises MissingData."""
-    from platformdirs import user_cache_path
-
-    cache = user_cache_path("noeira", appauthor=False) / files.folder
+    cache = config.user_folder() / files.folder
     data = config.DATA.read()
     given = [] if data is None else [data.expanduser().absolute() / files.folder]
     reasons = []

@@ -17,7 +17,10 @@ import pytest
 from built_units import damage_by_truncation, unit
 
 from noeira.commands import cache as cache_command
+from noeira.config import TEMPLATES
+from noeira.disk import replace_file
 from noeira.errors import NoeiraError
+from noeira.runtime.build import cache as cache_module
 from noeira.runtime.build.cache import Cache, open_cache
 from noeira.runtime.build.cache_entry import CHECKSUMS, digest_of
 from noeira.runtime.build.library import build_library, load
@@ -254,6 +257,22 @@ def test_leftovers_of_killed_processes_go(cache: Cache):
     assert new.exists()
 
 
+def made_templates(cache: Cache, count: int) -> list[Path]:
+    """So many compiled templates, the oldest first."""
+    files = [cache.folder / TEMPLATES / str(number) for number in range(count)]
+    for number, file in enumerate(files):
+        replace_file(file, b"x")
+        age(file, 60 * (count - number))
+    return files
+
+
+def test_compiled_templates_are_bounded(cache: Cache, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cache_module, "TEMPLATES_KEPT", 2)
+    files = made_templates(cache, 4)
+    cache.put(KEY, FILES)
+    assert [file.exists() for file in files] == [False, False, True, True]
+
+
 def test_clear_keeps_edits_and_what_is_not_the_caches(cache: Cache):
     entry = cache.put(KEY, FILES)
     entry.path("unit.c").write_text("int mine;\n")
@@ -261,7 +280,9 @@ def test_clear_keeps_edits_and_what_is_not_the_caches(cache: Cache):
     cache.remember(KEY, "note")
     (cache.folder / "mnist").mkdir()
     (cache.folder / "mnist" / "images").write_text("data")
+    templates = made_templates(cache, 3)
     assert cache.clear() == 2
+    assert not any(file.exists() for file in templates)
     assert cache.get(KEY) is None
     assert cache.recall(KEY) is None
     assert (cache.folder / "edited" / KEY / "unit.c.edited").read_text() == "int mine;\n"

@@ -38,6 +38,7 @@ def render_c(
     if timed:
         entries += tuple(entry.timed() for entry in entries)
     body = "\n".join(kernel.text for kernel in kernels)
+    plans_text = "".join(map(str, plans))
     text = template("c/unit/unit.c.j2").render(
         name=name,
         target=target.name,
@@ -48,8 +49,8 @@ def render_c(
         roots=list(unit.roots.values()),
         entries=entries,
         timed=timed,
-        plan_lines=plan_strings(plans),
+        plan_lines=plan_strings(plans_text),
     )
     texts = [(kernel.text, kernel.functions) for kernel in kernels]
     sections = find_sections(text, texts, target.isa)
-    return Source(C, name, text, "".join(map(str, plans)), sections, tuple(plans))
+    return Source(C, name, text, plans_text, sections, tuple(plans))

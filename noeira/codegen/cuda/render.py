@@ -33,19 +33,20 @@ def render_cuda(
     kernels = shared_kernels(plans, target, earlier)
     symbols = {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
     body = "\n".join(kernel.text for kernel in kernels)
+    plans_text = "".join(map(str, plans))
     text = template("cuda/unit/unit.cu.j2").render(
         name=name,
         target=target.name,
         prelude=device_prelude(identifiers(body)),
         kernels=kernel_views(kernels),
         launches=[(plan.name, launch_lines(plan, symbols)) for plan in plans],
-        plan_lines=plan_strings(plans),
+        plan_lines=plan_strings(plans_text),
     )
     return Source(
         CUDA,
         name,
         text,
-        "".join(map(str, plans)),
+        plans_text,
         parsed=tuple(plans),
         symbols=tuple(tuple(symbols[id(call)] for call in plan.calls) for plan in plans),
     )

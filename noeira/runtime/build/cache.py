@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +13,19 @@ from pathlib import Path
 from typing import TypeVar
 
 from noeira import config
+from noeira.config import TEMPLATES
+from noeira.disk import (
+    TEMPORARY,
+    children,
+    folder_bytes,
+    locked,
+    modified,
+    remove_folder,
+    remove_tree,
+    replace_file,
+    temporary_folder,
+    touch,
+)
 from noeira.errors import NoeiraError
 from noeira.log import log
 from noeira.runtime.build.cache_entry import (
@@ -28,18 +41,6 @@ from noeira.runtime.build.cache_entry import (
     remove_entry,
     store_entry,
 )
-from noeira.runtime.build.disk import (
-    TEMPORARY,
-    children,
-    folder_bytes,
-    locked,
-    modified,
-    remove_folder,
-    remove_tree,
-    replace_file,
-    temporary_folder,
-    touch,
-)
 from noeira.runtime.build.process import BUILD_SECONDS
 from noeira.runtime.fork import Lock
 
@@ -52,6 +53,8 @@ SPARE_SECONDS = 2 * TOUCH_SECONDS
 # Older temporary folders were left by killed processes: no build lasts as long.
 LEFTOVER_SECONDS = 6 * BUILD_SECONDS
 NOTES_KEPT = 4096
+# noeira has fewer than a hundred templates; those of each Python and Jinja are compiled apart.
+TEMPLATES_KEPT = 1024
 NOTES, FAILED = "notes", "failed"
 
 
@@ -80,7 +83,7 @@ class Cache:
     """
 
     def __init__(self, folder: Path | str | None = None) -> None:
-        self.folder = Path(folder).absolute() if folder is not None else default_folder()
+        self.folder = Path(folder).absolute() if folder is not None else config.cache_folder()
         self._private: tuple[int, Path] | None = None
         self._held: set[str] = set()
         self._mutex = Lock()
@@ -206,15 +209,15 @@ class Cache:
         )
 
     def clear(self) -> int:
-        """Remove every entry, failed build and note, and give the number of entries; edits move to
-        `edited/`.
+        """Remove every entry, failed build, note and compiled template, and give the number of
+        entries; edits move to `edited/`.
         """
         removed = 0
         for root in self._roots():
             for folder in list(entry_folders(root)):
                 removed += remove_entry(root, folder)
-            remove_tree(root / NOTES)
-            remove_tree(root / FAILED)
+            for name in (NOTES, FAILED, TEMPLATES):
+                remove_tree(root / name)
             remove_leftovers(root)
         self._held.clear()
         return removed
@@ -292,9 +295,8 @@ class Cache:
                 total -= sizes[folder]
         remove_leftovers(self.folder)
         notes = [note for part in children(self.folder / NOTES) for note in children(part)]
-        for note in sorted(notes, key=modified)[: max(0, len(notes) - NOTES_KEPT)]:
-            with suppress(OSError):
-                note.unlink()
+        remove_oldest(notes, NOTES_KEPT)
+        remove_oldest(children(self.folder / TEMPLATES), TEMPLATES_KEPT)
 
 
 @lru_cache(maxsize=8)
@@ -304,20 +306,7 @@ def _cache_of(folder: Path) -> Cache:
 
 def open_cache() -> Cache:
     """This process's one Cache on the folder that the settings name now."""
-    return _cache_of(default_folder())
-
-
-def default_folder() -> Path:
-    """NOEIRA_CACHE, else `noeira` in the user's cache folder."""
-    chosen = config.CACHE.read()
-    return user_folder() if chosen is None else chosen.expanduser().absolute()
-
-
-def user_folder() -> Path:
-    """`noeira` in the user's cache folder, as the system has it."""
-    import platformdirs
-
-    return platformdirs.user_cache_path("noeira", appauthor=False)
+    return _cache_of(config.cache_folder())
 
 
 def entry_folders(root: Path) -> Iterator[Path]:
@@ -347,6 +336,13 @@ def remove_leftovers(root: Path) -> None:
     for folder in children(root / TEMPORARY):
         if modified(folder) < time.time() - LEFTOVER_SECONDS:
             remove_tree(folder)
+
+
+def remove_oldest(files: Sequence[Path], kept: int) -> None:
+    """Remove files but those changed last, so many of them."""
+    for file in sorted(files, key=modified)[: max(0, len(files) - kept)]:
+        with suppress(OSError):
+            file.unlink()
 
 
 def remove_private(process: int, folder: Path) -> None:

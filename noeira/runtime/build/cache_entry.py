@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from noeira.log import log
-from noeira.runtime.build.disk import (
+from noeira.disk import (
     children,
     locked,
     modified,
@@ -18,6 +17,7 @@ from noeira.runtime.build.disk import (
     temporary_folder,
     touch,
 )
+from noeira.log import log
 
 FORMAT = "noeira-cache 1"
 CHECKSUMS = "checksums"

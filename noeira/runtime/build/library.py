@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from noeira import config
 from noeira.codegen.language import LANGUAGES
 from noeira.codegen.source import Source
+from noeira.disk import remove_tree
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import OPS
 from noeira.ir.plan import Plan, parse_plans
@@ -19,7 +20,6 @@ from noeira.log import log
 from noeira.runtime.build.builder import COMMAND, LibraryBuilder, command_text
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.cache_entry import CacheEntry, digest_of
-from noeira.runtime.build.disk import remove_tree
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.fork import Lock
 

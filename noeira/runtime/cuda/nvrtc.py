@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noeira.disk import children
 from noeira.errors import CompilerError
-from noeira.runtime.build.disk import children
 from noeira.runtime.build.process import run
 from noeira.runtime.cuda.toolkit import newest_first, toolkits, wheel_folders
 from noeira.runtime.fork import Lock

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from noeira.disk import temporary_folder
 from noeira.errors import CompilerError
-from noeira.runtime.build.disk import temporary_folder
 from noeira.runtime.build.process import first_lines, run
 from noeira.runtime.cuda.toolkit import find_program
 

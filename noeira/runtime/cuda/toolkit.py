@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from noeira.disk import children
 from noeira.errors import CompilerError
 from noeira.runtime.build.compiler_search import which
-from noeira.runtime.build.disk import children
 from noeira.runtime.build.process import run
 
 HOMES = ("CUDA_HOME", "CUDA_PATH")

@@ -41,7 +41,7 @@ DOT_VECTORS = 4
 GEMV_ACCUMULATORS = 8
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)
 def choose_gemm(gemm: Gemm, dtype: str, isa: ISA) -> GemmCut:
     """The cut by a static rule: tiles of least estimated cycles, blocks that fit the caches."""
     lanes = isa.lanes(dtype)

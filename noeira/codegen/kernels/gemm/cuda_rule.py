@@ -103,7 +103,7 @@ PIECE_STEPS = 32
 SPLIT_BLOCKS_EACH = 4
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 14)
 def choose_cuda_gemm(gemm: Gemm, dtype: str, arch: Arch) -> CudaGemmCut:
     """The cut of nearly the least estimated cycles that does the least work in all."""
     estimates = [(cut, cycles(cut, arch)) for cut in candidates(gemm, dtype, arch)]
