@@ -10,7 +10,7 @@ from noeira.codegen.anchor import Anchor, described
 from noeira.codegen.lower import kernel_phases
 from noeira.codegen.phases import joined_choice, own_stages
 from noeira.errors import VerifyError
-from noeira.ir.body import Body, Phases
+from noeira.ir.body import Body
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Plan, Stage
@@ -69,18 +69,15 @@ class Target:
         return anchor.choice(body, anchor.rule(body, self.machine), self.machine)
 
     def completed(self, node: Node, stages: tuple[Stage, ...]) -> Choice:
-        """The choice for a node in which the phase that there is something to choose for, or the
-        lone one, has these stages. Raises VerifyError if they do not fit it.
+        """The choice for a node in which the phase that there is something to choose for has these
+        stages, and each other one those of the rule. Raises VerifyError if they do not fit it.
         """
-        phases = kernel_phases(node)
-        tuned = self.tuned(phases) if phases.several else 0
-        return joined_choice(
-            phases,
-            [
-                self.completed_of(body, stages) if number == tuned else self.rule_of(body)
-                for number, body in enumerate(phases.bodies)
-            ],
-        )
+        phases, tuned = kernel_phases(node), self.tuned(node)
+        choices = [
+            self.completed_of(body, stages) if body == tuned else self.rule_of(body)
+            for body in phases.bodies
+        ]
+        return joined_choice(phases, choices)
 
     def completed_of(self, body: Body, stages: tuple[Stage, ...]) -> Choice:
         """The choice that stages are for a phase. Raises VerifyError if they do not fit it."""
@@ -114,26 +111,21 @@ class Target:
         problem = self.problem(node) if self.choices.rows else None
         return None if problem is None else self.choices.find(problem)
 
-    def tuned(self, phases: Phases) -> int | None:
-        """The number of the phase that there is something to choose for, if there is one."""
-        problems = (self.anchor(body).problem(body, self.name) for body in phases.bodies)
-        return next((n for n, problem in enumerate(problems) if problem is not None), None)
+    def tuned(self, node: Node) -> Body:
+        """The phase of a node that there is something to choose for, or else the first."""
+        bodies = kernel_phases(node).bodies
+        return next((b for b in bodies if self.anchor(b).problem(b, self.name)), bodies[0])
 
     def problem(self, node: Node) -> Problem | None:
         """What a node is in a table of choices; None if there is nothing to choose."""
-        phases = kernel_phases(node)
-        tuned = self.tuned(phases)
-        if tuned is None:
-            return None
-        body = phases.bodies[tuned]
+        body = self.tuned(node)
         return self.anchor(body).problem(body, self.name)
 
     def candidates(self, node: Node) -> tuple[Choice, ...]:
         """Choices that a search may try for the phase of a node that there is something to choose
-        for, or the lone one: the rule's own first, then likely ones. See `completed`.
+        for, the rule's own first, then likely ones.
         """
-        phases = kernel_phases(node)
-        body = phases.bodies[self.tuned(phases) or 0]
+        body = self.tuned(node)
         anchor, machine = self.anchor(body), self.machine
         tried = [anchor.choice(body, cut, machine) for cut in anchor.candidates(body, machine)]
         return tuple(dict.fromkeys([self.rule_of(body), *tried]))

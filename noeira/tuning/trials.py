@@ -21,7 +21,7 @@ from noeira.codegen.interface import io_names
 from noeira.codegen.sharing import Shared
 from noeira.ir.choices import Problem
 from noeira.ir.graph import ComputeGraph, Node
-from noeira.ir.plan import Choice, Plan
+from noeira.ir.plan import Call, Choice, Plan
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
 from noeira.runtime.build.library import load
@@ -43,8 +43,9 @@ VISIT_SECONDS, VISIT_STEPS, LONG_STEP = 0.002, 24, 0.05
 
 @dataclass(frozen=True)
 class Tried:
-    """A problem of a graph, the results of the calls that are it, and what may be tried for it, the
-    rule's own choice first.
+    """A problem of a graph, the first results of the calls that it is of, and what may be tried for
+    it, the rule's own choice first. Of a call of several phases it is one: see `completed` of
+    `Target`.
     """
 
     problem: Problem
@@ -62,7 +63,7 @@ def problems_of(graph: ComputeGraph, target: CTarget, most: int) -> list[Tried]:
     tried = list[Tried]()
     for problem, nodes in found.items():
         row = target.choices.find(problem)
-        known = [target.completed(nodes[0], row.stages)] if row else []
+        known = [target.completed_of(target.tuned(nodes[0]), row.stages)] if row else []
         rule, *others = target.candidates(nodes[0])
         # The row of a table is always among them: the search is to confirm it or to drop it.
         candidates = tuple(dict.fromkeys([rule, *known, *others]))[: max(most, 1 + len(known))]
@@ -172,7 +173,7 @@ def build_trials(
     index = {call.node.outputs[0].name: i for i, call in enumerate(plan.calls)}
     places = [[index[name] for name in one.results] for one in tried]
     calls = [
-        [[replace(plan.calls[i], choice=choice) for i in own] for choice in one.candidates]
+        [[tried_call(plan.calls[i], choice, target) for i in own] for choice in one.candidates]
         for one, own in zip(tried, places, strict=True)
     ]
     flat = [call for candidates in calls for own in candidates for call in own]
@@ -195,14 +196,23 @@ def build_trials(
     return Trials(tried, step, functions, threads)
 
 
+def tried_call(call: Call, choice: Choice, target: CTarget) -> Call:
+    """A call with one of the choices that are tried for it."""
+    return replace(call, choice=target.completed(call.node, choice.stages))
+
+
 def trial_plan(graph: ComputeGraph, tried: Sequence[Tried], target: CTarget) -> Plan:
     """A plan in which each tried call has room for the largest workspace of its candidates."""
-    room = {
-        name: replace(one.candidates[0], workspace=max(c.workspace for c in one.candidates))
-        for one in tried
-        for name in one.results
-    }
-    return make_plan(graph, lambda n: room.get(n.outputs[0].name) or target.choose(n), target.name)
+    candidates = {name: one.candidates for one in tried for name in one.results}
+
+    def roomy(node: Node) -> Choice:
+        choices = candidates.get(node.outputs[0].name)
+        if choices is None:
+            return target.choose(node)
+        found = [target.completed(node, choice.stages) for choice in choices]
+        return replace(found[0], workspace=max(choice.workspace for choice in found))
+
+    return make_plan(graph, roomy, target.name)
 
 
 def stages_of(kernels: Sequence[Shared], library: ctypes.CDLL) -> dict[int, Any]:

@@ -15,7 +15,7 @@ from swept_ops import family, launching
 
 from noeira.codegen.c.isa import AVX512
 from noeira.codegen.c.target import CTarget
-from noeira.ir.body import body_of
+from noeira.ir.body import phases_of
 from noeira.ir.op import op
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import TensorType
@@ -83,7 +83,8 @@ def test_small_limits_reach_every_stage_and_turn() -> None:
     kernels = CudaKernels.of(cases, ONE, CUDA_SMALL)
     stages = {stage.name for choice in kernels.choices for stage in choice.stages}
     assert stages >= {"chunks", "rows", "total", "merge_12", "step_12_8"}
-    assert stages >= {body_of(case.node).stem for case in cases} - {"shuffle"}
+    bodies = [body for case in cases for body in phases_of(case.node).bodies]
+    assert stages >= {body.stem for body in bodies} - {"shuffle"}
     assert "access += 192" in kernels.text and "index += 192" in kernels.text
     assert "bounds[]" in kernels.text
 
