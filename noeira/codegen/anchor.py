@@ -123,21 +123,10 @@ def described(stem: str, language: str) -> Anchor | None:
     return found
 
 
-def operand_of(body: Body, name: str) -> Value | None:
-    """An operand of the anchor by its name; None if it is not given."""
-    assert body.anchor is not None
-    names = body.anchor.op.operands
-    at = names.index(name)
-    return body.anchor.inputs[at] if at < len(body.anchor.inputs) else None
-
-
 def rows_operand(body: Body) -> Value:
     """The operand whose rows the anchor's kernel runs over."""
     assert body.anchor is not None
-    name = body.anchor.op.rows_of
-    found = operand_of(body, name) if name else body.anchor.inputs[0]
-    assert found is not None
-    return found
+    return body.anchor.inputs[body.anchor.op.rows_at]
 
 
 def work_of(body: Body) -> int:

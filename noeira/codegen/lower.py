@@ -17,6 +17,9 @@ from noeira.ir.scalar import Expr, var
 
 # The name of an anchor's result in the code after it.
 RESULT = "r0"
+# What the names of results begin with in the code before an anchor, which may be in one block with
+# that after it.
+HEAD = "h"
 
 
 def kernel_phases(node: Node) -> Phases:
@@ -45,8 +48,8 @@ class Lowered:
     """Collects the element-wise code of `body` over `shape`.
 
     `names` gives the C names of the values in registers: what was computed so far, and what an
-    anchor hands in. An element loaded from `aN` is called `xN`, see `loaded_name`, a result `rN`, a
-    subexpression that is used twice `tN`, a constant `cN`.
+    anchor hands in. An element loaded from `aN` is called `xN`, see `loaded_name`, a result `rN`
+    (`letter`), a subexpression that is used twice `tN`, a constant `cN`.
     """
 
     body: Body
@@ -54,6 +57,7 @@ class Lowered:
     shape: tuple[int, ...]
     names: dict[str, str] = field(default_factory=dict)
     loads: dict[str, Load] = field(default_factory=dict)
+    letter: str = "r"
 
     def __post_init__(self) -> None:
         self.lowering = Lowering(self.dtype, {}, [])
@@ -73,7 +77,7 @@ class Lowered:
 
     def assign(self, value: Value, expression: Expr, operands: dict[str, str]) -> None:
         """Compute a value from operands given by their C names."""
-        name = f"r{self.results}"
+        name = f"{self.letter}{self.results}"
         self.results += 1
         self.lowering.assign(name, expression, operands)
         self.names[value.name] = name
@@ -94,7 +98,12 @@ class Lowered:
         constants = (Constant(name, text) for text, name in self.lowering.constants.items())
         loads = (self.loads[key] for key in sorted(self.loads, key=argument_order))
         return Elementwise(
-            self.dtype, tuple(constants), tuple(loads), tuple(self.lowering.lines), tuple(stores)
+            self.dtype,
+            tuple(constants),
+            tuple(loads),
+            tuple(self.lowering.lines),
+            tuple(stores),
+            temporaries=self.lowering.temporaries,
         )
 
 
@@ -129,31 +138,45 @@ def map_code(body: Body) -> Elementwise:
     return lowered.code()
 
 
+def lowered_head(body: Body) -> Lowered:
+    """What comes before an anchor: what the kernel gives of it, and what leads to the operand whose
+    rows the anchor runs over.
+    """
+    assert body.anchor is not None
+    taken = body.anchor.inputs[body.anchor.op.rows_at]
+    lowered = Lowered(body, taken.type.dtype, taken.type.shape, letter=HEAD)
+    for part in needed(body.head, {v.name for v in body.outputs} | {taken.name}):
+        lowered.compute(part)
+    return lowered
+
+
 def head_code(body: Body) -> Elementwise:
     """The code before an anchor, which takes the `result` of it."""
     assert body.anchor is not None
     if "head" not in body.anchor.op.takes:
         return Elementwise("")
-    taken = body.anchor.inputs[0]
-    lowered = Lowered(body, taken.type.dtype, taken.type.shape)
-    for part in needed(body.head, {v.name for v in body.outputs} | {taken.name}):
-        lowered.compute(part)
-    result = lowered.operand(body.anchor, 0)
+    lowered = lowered_head(body)
+    result = lowered.operand(body.anchor, body.anchor.op.rows_at)
     return replace(lowered.code(), result=result)
 
 
 def tail_code(body: Body, bias: int | None = None) -> Elementwise:
     """The code after an anchor, which hands in its result as `r0`; `bias`: the position of the
-    operand that is added to it before anything else.
+    operand that is added to it before anything else. It stands beside the code before the anchor:
+    what it reads of that it makes again, from the same constants.
     """
     assert body.anchor is not None
     if "tail" not in body.anchor.op.takes:
         return Elementwise("")
-    made = body.anchor.outputs[0]
+    made, before = body.anchor.outputs[0], head_code(body)
     lowered = Lowered(body, made.type.dtype, made.type.shape, {made.name: RESULT})
+    lowered.lowering.constants |= {constant.value: constant.name for constant in before.constants}
+    lowered.lowering.temporaries = before.temporaries
     if bias is not None:
         name = lowered.operand(body.anchor, bias)
         lowered.assign(made, var("product") + var("bias"), {"product": RESULT, "bias": name})
-    for part in needed(body.tail, {v.name for v in body.outputs}):
+    own = {v.name for part in body.tail for v in part.outputs}
+    wanted = {v.name for v in body.outputs if v.name in own}
+    for part in needed((*body.head, *body.tail), wanted):
         lowered.compute(part)
-    return lowered.code()
+    return lowered.code().without(before)

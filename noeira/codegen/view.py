@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,7 +72,8 @@ class Constant:
 class Elementwise:
     """Element-wise code: constants, loads, one statement a scalar op, stores.
 
-    result: the name of the value that the anchor takes from a head.
+    result: the name of the value that the anchor takes from a head. temporaries: how many
+    subexpressions have names.
     """
 
     dtype: str
@@ -80,6 +82,21 @@ class Elementwise:
     lines: tuple[str, ...] = ()
     stores: tuple[Store, ...] = ()
     result: str = ""
+    temporaries: int = 0
+
+    def without(self, before: Elementwise) -> Elementwise:
+        """What is still to do in the same function after `before`: but for its constants, operands
+        that are numbers, and stores.
+        """
+        done = {store.target for store in before.stores}
+        return replace(
+            self,
+            constants=tuple(one for one in self.constants if one not in before.constants),
+            loads=tuple(
+                load for load in self.loads if load.access != "scalar" or load not in before.loads
+            ),
+            stores=tuple(store for store in self.stores if store.target not in done),
+        )
 
 
 @dataclass(frozen=True)
@@ -131,6 +148,47 @@ class Kernel:
     def operands(self) -> tuple[Operand, ...]:
         """All arguments in order, and what lies in the workspace."""
         return self.inputs + self.outputs + self.scratch
+
+    def look(
+        self,
+        reads: Sequence[str],
+        statements: str = "",
+        writes: Mapping[str, str] | None = None,
+        last: bool = False,
+        held: str = "",
+    ) -> Elementwise:
+        """A look at an element of a row: operands under their own names, statements, results.
+
+        reads: operands of the shape of all rows, or of one; that which a head makes is made here.
+        writes: an expression for each result; of the first the tail is made. last: whether this is
+        the look that stores what the head gives. held: the place of the element in the arrays that
+        hold a row, if it is held.
+        """
+        dtype, loads, lines, stores = self.view.dtype, list[Load](), list[str](), list[Store]()
+        given = {name: getattr(self.operand, name) for name in reads}
+        if not held and ("" in given.values() or (last and self.head.stores)):
+            loads += self.head.loads
+            lines += self.head.lines
+            stores += self.head.stores if last else ()
+        for name, operand in given.items():
+            whole = not operand or operand.size == self.view.size
+            if held and whole:
+                lines.append(f"const {dtype}v {name} = {name}_held[{held}];")
+            elif operand:
+                access = "full" if whole else "row"
+                loads.append(Load(name, operand.id, access, operand.dtype, operand.size))
+            else:
+                lines.append(f"const {dtype}v {name} = {self.head.result};")
+        lines += [statements] if statements.strip() else []
+        for name, value in (writes or {}).items():
+            result = getattr(self.result, name)
+            if self.tail.lines and name == next(iter(vars(self.result))):
+                loads += [load for load in self.tail.loads if load not in loads]
+                lines += [f"const {dtype}v r0 = {value};", *self.tail.lines]
+                stores += self.tail.stores
+            elif result:
+                stores.append(Store(result.id, value))
+        return Elementwise(dtype, (), tuple(loads), tuple(lines), tuple(stores))
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:

@@ -115,7 +115,20 @@ def before(body: Body) -> str:
     if body.head and "head" not in body.anchor.op.takes:
         first, name = body.head[0].op.name, body.anchor.op.name
         return f"{first} before {name} gains nothing: put it into the type before it"
-    return same_shape(body.head)
+    return same_shape(body.head) or elsewhere(body)
+
+
+def elsewhere(body: Body) -> str:
+    """Which operand the head would make beside that of the anchor's rows."""
+    assert body.anchor is not None
+    op, maker = body.anchor.op, {v.name: part.op for part in body.head for v in part.outputs}
+    for position, value in enumerate(body.anchor.inputs):
+        if value.name in maker and position != op.rows_at:
+            made, wanted = op.operands[position], op.operands[op.rows_at]
+            return (
+                f"{maker[value.name].name} makes {made} of {op.name}; its kernel has {wanted} made"
+            )
+    return ""
 
 
 def after(body: Body) -> str:
@@ -125,7 +138,10 @@ def after(body: Body) -> str:
     if body.tail and "tail" not in body.anchor.op.takes:
         return f"the kernel of {name} takes nothing after it, such as {body.tail[0].op.name}"
     shape = body.anchor.outputs[0].type.shape
+    others = {v.name for v in body.anchor.outputs[1:]}
     for part in body.tail:
+        if other := next((v for v in part.inputs if v.name in others), None):
+            return f"{part.op.name} reads {other}, which is not the first result of {name}"
         if part.outputs[0].type.shape != shape:
             return f"{part.op.name} has another shape than the result of {name}"
     return ""

@@ -97,6 +97,11 @@ class Op:
             OPS[cls.name] = cls()
 
     @property
+    def rows_at(self) -> int:
+        """The position of the operand whose rows its kernel runs over."""
+        return self.operands.index(self.rows_of) if self.rows_of else 0
+
+    @property
     def foreign(self) -> bool:
         """Whether it is defined outside noeira."""
         return not type(self).__module__.startswith("noeira.")
@@ -226,6 +231,12 @@ def check_definition(cls: type[Op]) -> None:
         raise VerifyError(f"{name}: there is no kind {kind!r}; there are {', '.join(KINDS)}")
     if kind == "map" and not hasattr(cls, "expression"):
         raise VerifyError(f"{name}: an op of kind 'map' derives from Elementwise")
+    if cls.rows_of and cls.rows_of not in cls.operands:
+        raise VerifyError(
+            f"{name}: there is no operand {cls.rows_of!r} whose rows its kernel takes"
+        )
+    if unknown := cls.takes - {"head", "tail"}:
+        raise VerifyError(f"{name}: a kernel takes a head or a tail, not {', '.join(unknown)}")
     for result in cls.saved:
         if result not in cls.results:
             raise VerifyError(f"{name}: there is no result {result!r} to save")

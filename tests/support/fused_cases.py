@@ -111,6 +111,56 @@ def variance(shape: tuple[int, ...], columns: int, stored: bool) -> Group:
     return joined(f"variance{', stored' if stored else ''} {shape}", build)
 
 
+# Part of a vector, of a warp, a warp, a block: whole accesses or not, kept in registers or not.
+ROWS = ((33, 3), (9, 10), (2, 5, 63), (4, 200), (3, 261), (2, 2049))
+
+
+def added_and_scaled(builder: Builder, shape: tuple[int, ...]) -> tuple[Value, Value]:
+    """A sum of two operands, and that times numbers along rows, times a number, made of a GELU."""
+    x, f, row, one = inputs(builder, shape, shape, shape[-1:], ())
+    s = builder.emit("add", x, f)
+    scaled = builder.emit("multiply", builder.emit("multiply", s, row), one)
+    return s, builder.emit("gelu", scaled)
+
+
+def softmax_of(shape: tuple[int, ...], stored: bool) -> Group:
+    """A softmax between element-wise ops, the last of which read what those before it made."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        s, scaled = added_and_scaled(builder, shape)
+        y = builder.emit("softmax", scaled)
+        mask = builder.input("mask", s.type)
+        masked = builder.emit("multiply", y, mask)
+        result = builder.emit("add", builder.emit("gelu", masked), s)
+        return (s, scaled, y, masked, result) if stored else (result,)
+
+    return joined(f"… softmax …{', all stored' if stored else ''} {shape}", build)
+
+
+def softmax_grad_of(shape: tuple[int, ...], stored: bool) -> Group:
+    """The backward pass of a softmax, a mask behind it and a scale before it."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        s, d = added_and_scaled(builder, shape)
+        y = builder.input("y", s.type)
+        d_x = builder.emit("softmax_grad", d, y)
+        result = builder.emit("tanh", builder.emit("scale", d_x, factor=0.125))
+        return (s, d_x, result) if stored else (result,)
+
+    return joined(f"… softmax_grad …{', stored' if stored else ''} {shape}", build)
+
+
+def row_sum_of(shape: tuple[int, ...], stored: bool) -> Group:
+    """A row sum of element-wise ops."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        s, scaled = added_and_scaled(builder, shape)
+        total = builder.emit("row_sum", scaled)
+        return (s, total) if stored else (total,)
+
+    return joined(f"… row_sum{', stored' if stored else ''} {shape}", build)
+
+
 @cache
 def fused_groups() -> tuple[Group, ...]:
     """Every fused kernel that is swept: all forms, and every activation behind a linear layer."""
@@ -138,6 +188,12 @@ def fused_groups() -> tuple[Group, ...]:
                 partial(variance, (9, 20), 37),
                 partial(variance, (600, 5), 70),
             )
+            for stored in (False, True)
+        ),
+        *(
+            group(shape, stored)
+            for group in (softmax_of, softmax_grad_of, row_sum_of)
+            for shape in ROWS
             for stored in (False, True)
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.rows import Rows, pieces_of
@@ -10,6 +10,9 @@ from noeira.codegen.view import Function, Load, Operand
 
 # Threads share arrays by whole cache lines.
 LINE_BYTES = 64
+# Sums over a row are taken in so many ways: an addition takes as many times as long as the next can
+# begin after.
+WAYS = 4
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,20 @@ class CRows(Rows):
     def vectors(self) -> int:
         """Vectors that cover a row."""
         return pieces_of(self.columns, self.lanes)
+
+    @property
+    def ways(self) -> range:
+        """Vectors of a row that are added to numbers of their own, to be joined afterwards."""
+        return range(WAYS if self.full >= WAYS * self.lanes else 1)
+
+    @property
+    def joint(self) -> int:
+        """Elements of a row that are taken in all the ways together."""
+        return self.full - self.full % (WAYS * self.lanes) if len(self.ways) > 1 else 0
+
+    def way(self, names: Sequence[str], way: int) -> dict[str, str]:
+        """The C names of numbers that one of the ways adds to."""
+        return {name: f"{name}_{way}" for name in names}
 
     @property
     def line(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.cuda.arch import WARP
@@ -43,6 +43,37 @@ class CudaRows(Rows):
     def strips(self) -> int:
         """Strips of columns, as wide as a warp."""
         return pieces_of(self.columns, WARP)
+
+    @property
+    def is_wide_row(self) -> bool:
+        """Whether rows consist of whole accesses."""
+        return self.columns % self.lanes == 0
+
+    @property
+    def place(self) -> str:
+        """C text for where a thread holds an element of a row."""
+        return "i + j" if self.is_wide_row else "i"
+
+    @property
+    def inside(self) -> str:
+        """C text for whether a place that a thread may hold elements at is in the row."""
+        return f"{'access' if self.is_wide_row else 'column'} < {self.columns}"
+
+    def is_full(self, function: CudaFunction) -> bool:
+        """Whether all threads hold elements of the row at all places."""
+        return function.held * function.row_threads == self.columns
+
+    def kept(self, names: Sequence[str]) -> str:
+        """C text that keeps elements of operands where they are held."""
+        return "\n".join(f"{name}_held[{self.place}] = {name};" for name in names)
+
+    def is_together(self, load: Load) -> bool:
+        """Whether elements of a row that are taken together are one access in the operand too."""
+        return load.access == "full" or (load.access == "row" and self.is_wide_row)
+
+    def same(self, names: Sequence[str]) -> dict[str, str]:
+        """Each name for itself."""
+        return {name: name for name in names}
 
     def named(self, reads: Mapping[str, Operand]) -> dict[str, str]:
         """C text for an element of each of some operands, by their names in `reads`."""

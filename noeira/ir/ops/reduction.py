@@ -130,6 +130,7 @@ class RowSum(Reduction):
     """Σ over the last axis: [..., N] -> [...]."""
 
     name, kind = "row_sum", "row"
+    takes = frozenset({"head"})
 
     def infer(self, attrs: graph.Attrs, x: TensorType) -> tuple[TensorType, ...]:
         return (TensorType(x.dtype, check_rows(self.name, x)),)

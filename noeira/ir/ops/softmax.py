@@ -26,6 +26,7 @@ class Softmax(Op):
     """
 
     name, kind, operands = "softmax", "row", ("x",)
+    takes = frozenset({"head", "tail"})
 
     def infer(self, attrs: Attrs, x: TensorType) -> tuple[TensorType, ...]:
         check_rows(self.name, x)
@@ -58,6 +59,7 @@ class SoftmaxGrad(Op):
     """d_x = y·(d - Σ d·y) along the last axis, y the softmax. d [..., N], y [..., N] -> [..., N]"""
 
     name, kind, operands = "softmax_grad", "row", ("d", "y")
+    takes = frozenset({"head", "tail"})
 
     def infer(self, attrs: Attrs, d: TensorType, y: TensorType) -> tuple[TensorType, ...]:
         check_rows(self.name, y)
