@@ -20,8 +20,8 @@ class Formula:
     scalars: reckoned in f64, then rounded to the dtype of the elements.
     """
 
-    results: Mapping[str, Expr]
-    numbers: Mapping[str, Expr]
+    results: dict[str, Expr]
+    numbers: dict[str, Expr]
 
     def evaluate(
         self, scalars: Mapping[str, float], elements: Mapping[str, np.ndarray], dtype: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from noeira.codegen.expressions import c_literal
 from noeira.codegen.lower import Lowered
@@ -106,7 +106,8 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
         for at, (name, expr) in enumerate(found.items())
     }
     read = {name for expr in found.values() for name in variables(expr)}
-    cut = pieces(node.attrs.ranges, grid.size)
+    attrs: Any = node.attrs
+    cut = pieces(attrs.ranges, grid.size)
     return FlatUpdateView(
         grid,
         rule.given_results(node.attrs),
@@ -115,7 +116,7 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
         tuple(one for name, one in numbers.items() if name in own),
         {n: tuple(c_literal(v, "f64") for v in values[n]) for n in values if n in read},
         {shared[n].args[0]: number_text(e) for n, e in divided.numbers.items() if e.op != "var"},
-        len(distinct(node.attrs.ranges)),
+        len(distinct(attrs.ranges)),
         tuple(piece.stop for piece in cut),
         tuple(piece.kind for piece in cut),
     )
