@@ -56,8 +56,11 @@ class Expr:
 
     # What would look right and is not: each says what to write.
     def __pow__(self, other: Any) -> NoReturn:
-        instead = "square(x), or x * x" if other == 2 else 'products, or call("exp", …)'
-        raise VerifyError(f"x**{other!r}: an expression has no powers; write {instead}")
+        instead = "square(x), or x * x" if other == 2 else f'call("pow", x, {other!r})'
+        raise VerifyError(f"x**{other!r}: write {instead}")
+
+    def __rpow__(self, other: Any) -> NoReturn:
+        raise VerifyError(f'{other!r}**x: write call("pow", {other!r}, x)')
 
     def __abs__(self) -> NoReturn:
         raise VerifyError('abs(x): write call("abs", x)')
@@ -201,6 +204,7 @@ FUNCTIONS: dict[str, FunctionType] = {
     "normal_cdf": lambda y, a: (call("normal_pdf", a),),
     "normal_pdf": lambda y, a: (-(a * y),),
     "sqrt": lambda y, a: (0.5 / y,),
+    "pow": lambda y, a, b: (b * call("pow", a, b - 1.0), y * call("log", a)),
     "abs": lambda y, a: (call("sign", a),),
     "sign": lambda y, a: (lift(0),),
     "max": lambda y, a, b: (select(call("ge", a, b), 1, 0), select(call("ge", a, b), 0, 1)),
@@ -311,6 +315,7 @@ def numpy_function(name: str) -> Callable[..., Any]:
         "select": np.where,
         "max": np.maximum,
         "min": np.minimum,
+        "pow": np.power,
         "sigmoid": numpy_sigmoid,
         "softplus": lambda a: np.logaddexp(a.dtype.type(0), a),
         "erf": lambda a: by_libm(math.erf, a),

@@ -49,13 +49,17 @@ Types = tuple[TensorType, ...]
 
 @dataclass(frozen=True)
 class Range:
-    """Elements start … stop of a flat tensor, `stop` not included: `0:203264`."""
+    """Elements start … stop of a flat tensor, `stop` not included, and the numbers that are theirs:
+    `0:203264`, `64:96 (weight_decay = 0.0)`.
+    """
 
     start: int
     stop: int
+    numbers: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.start}:{self.stop}"
+        numbers = ", ".join(f"{name} = {value!r}" for name, value in self.numbers)
+        return f"{self.start}:{self.stop}" + (f" ({numbers})" if numbers else "")
 
 
 @dataclass(frozen=True)
@@ -93,18 +97,6 @@ class Layout:
     def __str__(self) -> str:
         lines = [f"  {member}" for member in self.members]
         return "\n".join([f"layout @{self.name}: {self.size} {{", *lines, "}"])
-
-    def decayed(self) -> tuple[Range, ...]:
-        """The elements that weight decay acts on: neighbours, and the gaps between them, in one
-        range.
-        """
-        found = list[Range]()
-        for member in (m for m in self.members if m.decay):
-            if found and aligned(found[-1].stop) == member.offset:
-                found[-1] = Range(found[-1].start, member.end)
-            else:
-                found.append(Range(member.offset, member.end))
-        return tuple(found)
 
     def member(self, name: str) -> Member:
         """The member called `name`; KeyError if there is none."""

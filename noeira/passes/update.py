@@ -23,6 +23,7 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
+from noeira.ir.ranges import ranges_of
 from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, optimizer_state
 from noeira.ir.types import Layout, TensorType
 from noeira.passes.base import Extends, defined, parameters
@@ -32,7 +33,7 @@ from noeira.passes.base import Extends, defined, parameters
 class ApplyOptimizer(Extends):
     """Append the optimizer `op` with its `options` (pairs of attribute and value).
 
-    Weight decay acts on the members of the layout that are marked so.
+    Weight decay acts on the members of the layout that are marked so; the others have none.
     """
 
     name: ClassVar[str] = "update"
@@ -74,7 +75,9 @@ class ApplyOptimizer(Extends):
         """The attributes of the optimizer's node over such a layout. Raises VerifyError."""
         options = self.given()
         if options.get("weight_decay"):
-            options["decay"] = layout.decayed()
+            none = (("weight_decay", 0.0),)
+            numbers = {member.name: () if member.decay else none for member in layout.members}
+            options["ranges"] = ranges_of(layout, numbers)
         return options
 
     def moments(self) -> tuple[str, ...]:
@@ -86,5 +89,5 @@ class ApplyOptimizer(Extends):
         if not isinstance(rule, Optimizer):
             known = ", ".join(o.name for o in OPS.values() if isinstance(o, Optimizer))
             raise VerifyError(f"update: {self.op} is no optimizer; there are {known}")
-        names = rule.moments(filled(rule.name, rule.Attrs, self.given()))
+        names = rule.kept(filled(rule.name, rule.Attrs, self.given()))
         return tuple(optimizer_state(self.op, name) for name in names)

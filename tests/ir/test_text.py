@@ -68,12 +68,15 @@ def test_random_graphs_read_back_as_they_were(graph: Any):
     assert parse_graph(graph_text(graph)) == graph
 
 
+NUMBERS = st.dictionaries(
+    st.sampled_from(("lr_factor", "weight_decay")), st.floats(allow_nan=False)
+).map(lambda numbers: tuple(numbers.items()))
 LITERALS = st.recursive(
     st.booleans()
     | st.integers(-(2**63) + 1, 2**63 - 1)
     | st.floats(allow_nan=False)
     | st.text()
-    | st.builds(Range, st.integers(0, 99), st.integers(0, 99)),
+    | st.builds(Range, st.integers(0, 99), st.integers(0, 99), NUMBERS),
     lambda inner: st.lists(inner, max_size=3).map(tuple),
     max_leaves=6,
 )

@@ -123,5 +123,5 @@ def test_a_graph_has_the_same_bounds(op: str, options: dict[str, Any], message: 
 def test_the_options_of_an_op_are_those_of_the_optimizer():
     for kind in (SGD, Adam, AdamW):
         names = [f.name for f in fields(OPS[kind.op].Attrs)]
-        assert names == [*kind().options(), "decay"]
+        assert names == [*kind().options(), "lr_factor", "ranges"]
         assert list(kind().options()) == [f.name for f in fields(kind)][1:]

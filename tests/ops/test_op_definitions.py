@@ -111,7 +111,8 @@ INSTEAD: dict[str, tuple[Callable[[], Any], str]] = {
     "np.greater": (lambda: np.greater(x, 0), 'write call("gt", x, 0)'),  # type: ignore[call-overload]
     "math.exp": (lambda: math.exp(x), 'write call("exp", x), not math.exp(x)'),  # type: ignore[arg-type]
     "square": (lambda: x**2, "write square(x), or x * x"),
-    "power": (lambda: x**0.5, "an expression has no powers"),
+    "power": (lambda: x**0.5, 'x**0.5: write call("pow", x, 0.5)'),
+    "power of a number": (lambda: 0.5**x, '0.5**x: write call("pow", 0.5, x)'),
     "abs": (lambda: abs(x), 'write call("abs", x)'),
     "greater": (lambda: x > 0, 'write call("gt", x, 0), as the condition of a select('),
     "less": (lambda: x < 0, 'write call("lt", x, 0)'),

@@ -44,7 +44,7 @@ OPTIONS: list[Pass] = [
     Vjp("cost"),
     ApplyOptimizer(),
     ApplyOptimizer("sgd", 1e-07, (("momentum", 0.9), ("nesterov", True)), "cost"),
-    ApplyOptimizer(options=(("decay", ()), ("weight_decay", -0.0))),
+    ApplyOptimizer(options=(("ranges", ()), ("weight_decay", -0.0))),
     Guard(),
     Hold(),
     KeepGradients(),
@@ -370,7 +370,9 @@ def test_weight_decay_acts_where_the_layout_says():
     emit(builder, "copy", params, hint="grads")
     graph = verify(builder.done([emit(builder, "sum", params, hint="loss")]))
     assert parse_dump(str(Dump(graph))).graph == graph
-    for rate, decay in ((0.1, "[0:72, 128:132]"), (0.0, "")):
-        after = ApplyOptimizer("sgd", 0.1, (("weight_decay", rate),))(graph)
+    table = "[0:96, 96:128 (weight_decay = 0.0), 128:160]"
+    for rate, attrs in ((0.1, f"{{weight_decay = 0.1, ranges = {table}}}"), (0.0, "")):
+        after = verify(ApplyOptimizer("sgd", 0.1, (("weight_decay", rate),))(graph))
         (node,) = [n for n in after.nodes if n.op.name == "sgd"]
-        assert (f"decay = {decay}" in str(node)) == bool(decay)
+        assert f"%sgd.step, %ok) {attrs}".rstrip() + " : " in str(node)
+        assert parse_dump(str(Dump(after))).graph == after

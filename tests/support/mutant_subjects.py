@@ -20,15 +20,16 @@ from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
 from noeira.codegen.kernels.gemm.product import Partition, gemm_of
 from noeira.ir.body import body_of
 from noeira.ir.op import op
+from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.plan import Choice
 from noeira.ir.samples import Draw, Sample
-from noeira.ir.states import COUNTER, FLAG
 from noeira.ir.types import Range, TensorType
 
-FEW, MANY = (
-    (Range(1, 5), Range(9, 131), Range(301, 329)),
-    tuple(Range(n, n + 7) for n in range(40, 250, 20)),
-)
+OWN = (("lr_factor", 0.5), ("weight_decay", 0.3))
+# Ranges that begin anywhere; so many that they are searched for; two for whole accesses.
+FEW = (Range(1, 5), Range(9, 131, OWN), Range(301, 329))
+MANY = tuple(Range(n, n + 7, OWN if n % 40 else ()) for n in range(40, 250, 20))
+WHOLE = (Range(0, 64), Range(64, 320, OWN), Range(324, 331))
 # Limits under which small shapes are taken in several stages and turns, by three blocks or more.
 FLAT = {"BLOCK": 32, "BLOCKS_EACH": 3, "PIECE_BLOCK": 8, "PIECE": 64, "DISTANCES": 3}
 SUMS = {"BLOCK": 32, "SUM_ALONE": 400, "SUM_CHUNK": 256}
@@ -41,12 +42,11 @@ def normal(*shape: int, dtype: str = "f32") -> Draw:
     return Draw(type) if type.is_float else Draw(type, "index", 100)
 
 
-def optimizer_sample(name: str, size: int, moments: int, **attrs: object) -> Sample:
-    """Operands of an optimizer."""
-    flat, lr = normal(size), Draw(TensorType("f32", ()))
-    rest = (lr, Draw(COUNTER, "counter"), Draw(FLAG, "true"), normal(size))[: 3 + (moments > 0)]
-    second = (Draw(TensorType("f32", (size,)), "positive"),) if moments > 1 else ()
-    return Sample((flat, flat, *rest, *second), attrs, ())
+def updating(name: str, size: int, **attrs: object) -> Case:
+    """An optimizer over so many elements."""
+    rule = op(name)
+    assert isinstance(rule, FlatUpdate)
+    return sample_case(rule, rule.sample(size, **attrs))
 
 
 def taking(samples: int, rows: int, *shape: int, dtype: str = "f32") -> Sample:
@@ -95,10 +95,11 @@ def flat_cases() -> Iterator[Case]:
     yield sample_case(op("pad_columns"), Sample((normal(13, 7),), {"start": 4, "width": 15}))
     yield sample_case(op("take"), taking(20, 15, 3))
     yield sample_case(op("take"), taking(20, 20, 52, dtype="u8"))
-    yield sample_case(op("adam"), optimizer_sample("adam", 331, 2, weight_decay=0.1, decay=FEW))
-    yield sample_case(op("sgd"), optimizer_sample("sgd", 331, 0))
+    for ranges in (FEW, WHOLE):
+        yield updating("adam", 331, weight_decay=0.1, ranges=ranges)
+    yield updating("sgd", 331)
     momentum = {"momentum": 0.9, "dampening": 0.2, "weight_decay": 0.1}
-    yield sample_case(op("sgd"), optimizer_sample("sgd", 538, 1, decay=MANY, **momentum))
+    yield updating("sgd", 538, ranges=MANY, **momentum)
     draws = next(iter(op("shuffle").samples())).operands
     yield sample_case(op("shuffle"), Sample(draws, {"samples": 200}))
 

@@ -12,6 +12,7 @@ from noeira.codegen.environment import template
 FOLDER = "c/prelude"
 OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2", "maths_normal.c.j2")
 LIBM_MATHS = ("maths_libm.c.j2",)
+POW = "maths_pow.c.j2"
 PACK = "pack.c.j2"
 
 
@@ -44,6 +45,6 @@ def definitions(isa: ISA) -> tuple[Definition, ...]:
         names["lanes"] = isa.lanes(element.dtype)
         found += pieces(f"{FOLDER}/vector.c.j2", element.dtype, **names)
         own_maths = element.dtype == "f32" and isa.fma
-        for name in (*(OWN_MATHS if own_maths else LIBM_MATHS), PACK):
+        for name in (*(OWN_MATHS if own_maths else LIBM_MATHS), POW, PACK):
             found += pieces(f"{FOLDER}/{name}", None, **names)
     return tuple(found)

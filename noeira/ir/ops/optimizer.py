@@ -1,5 +1,5 @@
-"""Optimizers: each is one flat kernel over all parameters, and leaves them as they were if the step
-is not ok.
+"""Optimizers: each states its formula once, as scalar expressions; all are one kind of kernel over
+all parameters.
 """
 
 from __future__ import annotations
@@ -7,54 +7,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from noeira.errors import DtypeError, OptionError, ShapeError
+from noeira.errors import OptionError, VerifyError
 from noeira.ir import graph
-from noeira.ir.checks import expect
-from noeira.ir.op import Op
-from noeira.ir.samples import BadSample, Draw, Sample, f32
-from noeira.ir.states import COUNTER, FIRST_MOMENT, FLAG, SECOND_MOMENT
-from noeira.ir.types import Range, TensorType
-
-if TYPE_CHECKING:
-    import numpy as np
-
-# For samples: more ranges of decayed elements than a kernel compares one by one.
-MANY_RANGES = tuple(Range(n, n + 7) for n in range(40, 500, 20))
-
-
-def check_flat(
-    name: str, step: TensorType, lr: TensorType, ok: TensorType, *flat: TensorType
-) -> None:
-    """Raises ShapeError or DtypeError if the operands of an optimizer do not go together."""
-    first = flat[0]
-    if len(first.shape) != 1 or any(t != first for t in flat):
-        raise ShapeError(f"{name}: {', '.join(map(str, flat))}: must be flat and of one type")
-    if not first.is_float or lr != TensorType(first.dtype, ()):
-        raise DtypeError(f"{name}: lr {lr} must be {first.dtype}[]")
-    expect(name, "step", step, COUNTER)
-    expect(name, "ok", ok, FLAG)
-
-
-def check_decay(name: str, ranges: tuple[Range, ...], p: TensorType) -> None:
-    """Raises ShapeError if the ranges that weight decay applies to are not in order inside p."""
-    end = 0
-    for span in ranges:
-        if not end <= span.start < span.stop <= p.size:
-            raise ShapeError(f"{name}: decay {span} is not in order, or not inside {p}")
-        end = span.stop
-
-
-def decay_mask(ranges: tuple[Range, ...], p: np.ndarray) -> np.ndarray:
-    """1 where weight decay applies."""
-    import numpy as np
-
-    mask = np.zeros_like(p)
-    for span in ranges:
-        mask[span.start : span.stop] = 1
-    return mask
-
+from noeira.ir.ops.flat_update import FEW_RANGES, FlatUpdate
+from noeira.ir.samples import Sample
+from noeira.ir.scalar import Expr, call, select
+from noeira.ir.states import FIRST_MOMENT, LEARNING_RATE, SECOND_MOMENT, STEP
+from noeira.ir.types import Range
 
 NOT_NEGATIVE = (0.0, math.inf)
 BELOW_ONE = (0.0, 1.0)
@@ -76,9 +37,9 @@ class OptimizerOptions(graph.Attrs):
             bounds |= vars(cls).get("bounds", {})
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.type == "bool" and not isinstance(value, bool):
+            if field.type in ("bool", bool) and not isinstance(value, bool):
                 raise self.out_of_range(field.name, "True or False")
-            if field.type == "float":
+            if field.type in ("float", float):
                 if not is_number(value):
                     raise self.out_of_range(field.name, "a finite number")
                 object.__setattr__(self, field.name, float(value))
@@ -102,6 +63,55 @@ def is_number(value: Any) -> bool:
     if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
         return False
     return math.isfinite(value)
+
+
+@dataclass(frozen=True)
+class OptimizerAttrs(OptimizerOptions):
+    """The parent of the attributes of optimizers' nodes.
+
+    lr_factor: what the learning rate is multiplied by. ranges: what some parameters have in place
+    of these attributes; with any, parameters in none of them stay as they are.
+    """
+
+    lr_factor: float = 1.0
+    ranges: tuple[Range, ...] = ()
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"lr_factor": NOT_NEGATIVE}
+
+
+class Optimizer(FlatUpdate):
+    """The parent of the optimizers: operands p, g, lr, step, ok, then the moments.
+
+    moments: the flat states that it keeps beside the parameters, which begin as zeros; `m` of the
+    op `adam` is the state `%adam.m`. `Attrs` derives from OptimizerAttrs. A subclass defines
+    `update` over the parameter p, its gradient g, the learning rate lr, the number t of updates so
+    far, plus 1, and the moments.
+    """
+
+    scalars = (LEARNING_RATE, STEP)
+    varying = ("lr_factor", "weight_decay")
+    moments: ClassVar[tuple[str, ...]] = ()
+    Attrs = OptimizerAttrs
+
+    def __init_subclass__(cls) -> None:
+        cls.operands = ("p", "g", LEARNING_RATE, STEP, "ok", *cls.moments)
+        cls.results = ("p", *cls.moments)
+        if not issubclass(cls.Attrs, OptimizerAttrs):
+            raise VerifyError(f"{cls.__name__}: its Attrs must derive from OptimizerAttrs")
+        if taken := {"t", *cls.operands[:5]}.intersection(cls.moments):
+            raise VerifyError(f"{cls.__name__}: a moment cannot be called {min(taken)}")
+        super().__init_subclass__()
+
+    def kept(self, attrs: Any) -> tuple[str, ...]:
+        """The moments that there are with these attributes."""
+        return self.moments
+
+    def given(self, attrs: Any) -> tuple[str, ...]:
+        return (*self.operands[:5], *self.kept(attrs))
+
+    def values(self, attrs: Any) -> dict[str, Expr]:
+        found = super().values(attrs)
+        lr, step = found.pop(LEARNING_RATE), found.pop(STEP)
+        return found | {"lr": lr * attrs.lr_factor, "t": step + 1.0}
 
 
 @dataclass(frozen=True)
@@ -129,22 +139,8 @@ class SGDOptions(OptimizerOptions):
 
 
 @dataclass(frozen=True)
-class SGDAttrs(SGDOptions):
-    """decay: the elements that weight_decay applies to."""
-
-    decay: tuple[Range, ...] = ()
-
-
-class Optimizer(Op):
-    """The parent of the optimizers: operands p, g, lr, step, ok, then the moments."""
-
-    def moments(self, attrs: Any) -> tuple[str, ...]:
-        """The flat states that it needs beside the parameters."""
-        return ()
-
-    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        places = [self.operands.index(name) for name in self.results]
-        return {result: (at,) for result, at in enumerate(places) if at < len(types)}
+class SGDAttrs(OptimizerAttrs, SGDOptions):
+    """The options, and what parameters have of their own."""
 
 
 class SGD(Optimizer):
@@ -156,75 +152,31 @@ class SGD(Optimizer):
     """
 
     name, Attrs = "sgd", SGDAttrs
-    operands, results = ("p", "g", "lr", "step", "ok", "m"), ("p", "m")
+    moments = (FIRST_MOMENT,)
 
-    def moments(self, attrs: SGDAttrs) -> tuple[str, ...]:
-        return (FIRST_MOMENT,) if attrs.momentum else ()
+    def kept(self, attrs: SGDAttrs) -> tuple[str, ...]:
+        return self.moments if attrs.momentum else ()
 
-    def infer(
-        self,
-        attrs: SGDAttrs,
-        p: TensorType,
-        g: TensorType,
-        lr: TensorType,
-        step: TensorType,
-        ok: TensorType,
-        m: TensorType | None = None,
-    ) -> tuple[TensorType, ...]:
-        moments = () if m is None else (m,)
-        check_flat("sgd", step, lr, ok, p, g, *moments)
-        check_decay("sgd", attrs.decay, p)
-        if len(moments) != bool(attrs.momentum):
-            raise ShapeError("sgd: the operand m goes with a momentum, and only with one")
-        return (p, *moments)
-
-    def reference(
-        self,
-        attrs: SGDAttrs,
-        p: np.ndarray,
-        g: np.ndarray,
-        lr: np.ndarray,
-        step: np.ndarray,
-        ok: np.ndarray,
-        *m: np.ndarray,
-    ) -> tuple[np.ndarray, ...]:
-        if not ok:
-            return (p, *m)
-        number = p.dtype.type
-        if attrs.weight_decay:
-            g = g + number(attrs.weight_decay) * decay_mask(attrs.decay, p) * p
-        if not m:
-            return (p - lr * g,)
-        moved = g if step == 0 else number(attrs.momentum) * m[0] + number(1 - attrs.dampening) * g
-        change = g + number(attrs.momentum) * moved if attrs.nesterov else moved
-        return (p - lr * change, moved)
-
-    def flops(self, attrs: SGDAttrs, *types: TensorType) -> int:
-        return types[0].size * (2 + 3 * bool(attrs.momentum) + 2 * bool(attrs.weight_decay))
+    def update(
+        self, attrs: SGDAttrs, p: Expr, g: Expr, lr: Expr, t: Expr, m: Expr | None = None
+    ) -> dict[str, Expr]:
+        g = g + attrs.weight_decay * p
+        if m is None:
+            return {"p": p - lr * g}
+        first = call("eq", t, 1)
+        kept, taken = select(first, 0, attrs.momentum), select(first, 1, 1 - attrs.dampening)
+        m = kept * m + taken * g
+        change = g + attrs.momentum * m if attrs.nesterov else m
+        return {"p": p - lr * change, "m": m}
 
     def samples(self) -> tuple[Sample, ...]:
-        def sample(size: int, **attrs: Any) -> Sample:
-            flat, scalar = Draw(f32(size)), Draw(f32())
-            rest = (scalar, Draw(COUNTER, "counter"), Draw(FLAG, "true"))
-            moments = (flat,) if attrs.get("momentum") else ()
-            return Sample((flat, flat, *rest, *moments), attrs, ())
-
-        decay = (Range(0, 64),)
+        table = self.table(FEW_RANGES)
         return (
-            sample(1),
-            sample(100, weight_decay=0.1, decay=decay),
-            sample(257, momentum=0.9),
-            sample(128, momentum=0.9, dampening=0.1, weight_decay=0.1, decay=decay),
-            sample(100, momentum=0.9, nesterov=True),
-            sample(538, momentum=0.9, weight_decay=0.1, decay=MANY_RANGES),
-        )
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        flat, lr = f32(8), f32()
-        return (
-            BadSample((flat, flat, lr, COUNTER, FLAG), "goes with a momentum", {"momentum": 0.9}),
-            BadSample((flat, f32(9), lr, COUNTER, FLAG), "of one type"),
-            BadSample((flat, flat, lr, COUNTER, FLAG), "decay 4:9 is", {"decay": (Range(4, 9),)}),
+            *super().samples(),
+            self.sample(100, weight_decay=0.1),
+            self.sample(257, momentum=0.9),
+            self.sample(257, momentum=0.9, dampening=0.1, weight_decay=0.1, ranges=table),
+            self.sample(100, momentum=0.9, nesterov=True),
         )
 
 
@@ -248,10 +200,8 @@ class AdamOptions(OptimizerOptions):
 
 
 @dataclass(frozen=True)
-class AdamAttrs(AdamOptions):
-    """decay: the elements that weight_decay acts on."""
-
-    decay: tuple[Range, ...] = ()
+class AdamAttrs(OptimizerAttrs, AdamOptions):
+    """The options, and what parameters have of their own."""
 
 
 class Adam(Optimizer):
@@ -263,79 +213,26 @@ class Adam(Optimizer):
     """
 
     name, Attrs = "adam", AdamAttrs
-    operands = ("p", "g", "lr", "step", "ok", "m", "v")
-    results = ("p", "m", "v")
+    moments, positive = (FIRST_MOMENT, SECOND_MOMENT), (SECOND_MOMENT,)
 
-    def moments(self, attrs: AdamAttrs) -> tuple[str, ...]:
-        return (FIRST_MOMENT, SECOND_MOMENT)
-
-    def infer(
-        self,
-        attrs: AdamAttrs,
-        p: TensorType,
-        g: TensorType,
-        lr: TensorType,
-        step: TensorType,
-        ok: TensorType,
-        m: TensorType,
-        v: TensorType,
-    ) -> tuple[TensorType, ...]:
-        check_flat("adam", step, lr, ok, p, g, m, v)
-        check_decay("adam", attrs.decay, p)
-        return (p, m, v)
-
-    def reference(
-        self,
-        attrs: AdamAttrs,
-        p: np.ndarray,
-        g: np.ndarray,
-        lr: np.ndarray,
-        step: np.ndarray,
-        ok: np.ndarray,
-        m: np.ndarray,
-        v: np.ndarray,
-    ) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        if not ok:
-            return (p, m, v)
-        number = p.dtype.type
-        if attrs.weight_decay:
-            shrink = decay_mask(attrs.decay, p) * number(attrs.weight_decay)
-            if attrs.decoupled:
-                p = p - lr * shrink * p
-            else:
-                g = g + shrink * p
-        t = int(step) + 1
-        m = number(attrs.beta1) * m + number(1 - attrs.beta1) * g
-        v = number(attrs.beta2) * v + number(1 - attrs.beta2) * g * g
-        rate = number(float(lr) / (1 - attrs.beta1**t))
-        root = number(1 / np.sqrt(1 - attrs.beta2**t))
-        return (p - rate * m / (np.sqrt(v) * root + number(attrs.eps)), m, v)
-
-    def flops(self, attrs: AdamAttrs, *types: TensorType) -> int:
-        return types[0].size * (12 + 2 * bool(attrs.weight_decay))
+    def update(
+        self, attrs: AdamAttrs, p: Expr, g: Expr, lr: Expr, t: Expr, m: Expr, v: Expr
+    ) -> dict[str, Expr]:
+        if attrs.decoupled:
+            p = p - lr * attrs.weight_decay * p
+        else:
+            g = g + attrs.weight_decay * p
+        m = attrs.beta1 * m + (1 - attrs.beta1) * g
+        v = attrs.beta2 * v + (1 - attrs.beta2) * g * g
+        rate = lr / (1 - call("pow", attrs.beta1, t))
+        root = 1 / call("sqrt", 1 - call("pow", attrs.beta2, t))
+        return {"p": p - rate * m / (call("sqrt", v) * root + attrs.eps), "m": m, "v": v}
 
     def samples(self) -> tuple[Sample, ...]:
-        def sample(size: int, **attrs: Any) -> Sample:
-            flat, scalar = Draw(f32(size)), Draw(f32())
-            second = Draw(f32(size), "positive")
-            rest = (scalar, Draw(COUNTER, "counter"), Draw(FLAG, "true"))
-            return Sample((flat, flat, *rest, flat, second), attrs, ())
-
-        decay = (Range(0, 64),)
+        table = self.table(FEW_RANGES)
         return (
-            sample(1),
-            sample(257, beta1=0.8, beta2=0.99, eps=1e-6),
-            sample(100, weight_decay=0.1, decay=decay),
-            sample(128, weight_decay=0.1, decoupled=True, decay=decay),
-            sample(538, weight_decay=0.1, decay=MANY_RANGES),
-        )
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        flat, lr = f32(8), TensorType("f64", ())
-        rate, outside = f32(), (Range(0, 4), Range(3, 8))
-        return (
-            BadSample((flat, flat, lr, COUNTER, FLAG, flat, flat), "must be f32[]"),
-            BadSample((flat, flat, rate, COUNTER, FLAG, flat, flat), "3:8 is", {"decay": outside}),
+            *super().samples(),
+            self.sample(257, beta1=0.8, beta2=0.99, eps=1e-6),
+            self.sample(100, weight_decay=0.1),
+            self.sample(257, weight_decay=0.1, decoupled=True, ranges=table),
         )

@@ -166,12 +166,29 @@ class Line:
         return TensorType(dtype, self.shape())
 
     def number_or_range(self) -> Any:
-        """`3`, `0.5`, `inf`, `0:64`"""
+        """`3`, `0.5`, `inf`, `0:64`, `0:64 (weight_decay = 0.0)`"""
         if re.fullmatch(r"-?\d+", self.peek()):
             start = self.integer()
-            return Range(start, self.integer()) if self.accept(":") else start
-        text = self.take("number", "a number, a text, true, false or a list")
+            return self.range(start) if self.accept(":") else start
+        return self.decimal("a number, a text, true, false or a list")
+
+    def decimal(self, what: str) -> float:
+        """A number as a float."""
+        text = self.take("number", what)
         return math.nan if text == "nan" else float(text)
+
+    def range(self, start: int) -> Range:
+        """The end of a range, and the numbers that its elements have."""
+        stop, numbers = self.integer(), list[tuple[str, float]]()
+        if self.accept("("):
+            while not numbers or self.accept(","):
+                name = self.take("word", "the name of a number")
+                if name in dict(numbers):
+                    raise self.error(f"{name} is given twice")
+                self.expect("=")
+                numbers.append((name, self.decimal("a number")))
+            self.expect(")")
+        return Range(start, stop, tuple(numbers))
 
     def string(self) -> str:
         """A text in double quotes, with the escapes of JSON."""

@@ -1,0 +1,63 @@
+"""Formulas over flat tensors: what all elements have in common is told apart, and reckoned once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noeira.ir import scalar
+from noeira.ir.scalar import COMPARISONS, Expr, var
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Formula:
+    """results: an expression for an element of each result, over elements and numbers; numbers:
+    those that all elements have in common, by the names that the results know them by, over
+    scalars: reckoned in f64, then rounded to the dtype of the elements.
+    """
+
+    results: dict[str, Expr]
+    numbers: dict[str, Expr]
+
+    def evaluate(
+        self, scalars: Mapping[str, float], elements: Mapping[str, np.ndarray], dtype: Any
+    ) -> dict[str, np.ndarray]:
+        """The results in NumPy."""
+        import numpy as np
+
+        values = {
+            name: np.asarray(scalar.evaluate(expr, wide(scalars), np.float64), dtype)
+            for name, expr in self.numbers.items()
+        } | dict(elements)
+        return {name: scalar.evaluate(e, values, dtype) for name, e in self.results.items()}
+
+
+def wide(scalars: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Numbers in f64."""
+    import numpy as np
+
+    return {name: np.asarray(value, np.float64) for name, value in scalars.items()}
+
+
+def formula(results: Mapping[str, Expr], elements: Collection[str]) -> Formula:
+    """The results, which read the variables in `elements` for each element and all others once: the
+    largest subexpressions without an element become numbers. A literal stays one.
+    """
+    numbers = dict[Expr, str]()
+
+    def common(expr: Expr) -> bool:
+        return not any(name in elements for name in scalar.variables(expr))
+
+    def visit(expr: Expr) -> Expr:
+        if expr.op == "const" or (expr.op == "var" and not common(expr)):
+            return expr
+        if common(expr) and expr.op not in COMPARISONS:
+            return var(numbers.setdefault(expr, f"number {len(numbers)}"))
+        return Expr(expr.op, tuple(map(visit, expr.args)))
+
+    made = {name: visit(expr) for name, expr in results.items()}
+    return Formula(made, {name: expr for expr, name in numbers.items()})

@@ -1,0 +1,228 @@
+"""Updates of flat states: one scalar expression an element, one kernel for all parameters, and
+nothing changes in a step that is not ok.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, fields, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from noeira.errors import DtypeError, ShapeError, VerifyError
+from noeira.ir import scalar
+from noeira.ir.checks import expect
+from noeira.ir.formula import Formula, formula
+from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import fault_of
+from noeira.ir.ranges import check_ranges, distinct, pieces
+from noeira.ir.samples import BadSample, Draw, Sample, f32
+from noeira.ir.scalar import Expr, var
+from noeira.ir.states import COUNTER, FLAG, STEP
+from noeira.ir.types import Range, TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# For samples: ranges that lie anywhere; so many that they are searched for; the whole in two.
+FEW_RANGES = ((1, 5), (9, 131), (200, 251))
+MANY_RANGES = tuple((n, n + 7) for n in range(40, 250, 20))
+HALVES = ((0, 64), (64, 257))
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A formula for all elements of a table: `values` of an attribute, by kind, are a variable of
+    its numbers where kinds differ in them.
+    """
+
+    formula: Formula
+    values: dict[str, tuple[float, ...]]
+
+
+class FlatUpdate(Op):
+    """The parent of ops that give flat states their next values, element by element.
+
+    Every result is named like the operand whose next value it is. Beside flat operands there are
+    `scalars`, those of rank 0, and `ok`: unless it holds, all stays as it was. Of the scalars,
+    `step` counts; others have the dtype of the elements. `Attrs` has `ranges`, a table that may
+    state attributes in `varying` anew for some elements; with a table, elements in no range stay as
+    they were. A subclass defines `update`; `positive` names operands that are never negative.
+    """
+
+    template = "flat_update"
+    scalars: ClassVar[tuple[str, ...]] = ()
+    varying: ClassVar[tuple[str, ...]] = ()
+    positive: ClassVar[tuple[str, ...]] = ()
+
+    def update(self, attrs: Any, *args: Any, **kwargs: Any) -> dict[str, Expr]:
+        """The next value of an element by result, in terms of the operands, given by name.
+
+        Attributes in `varying` may be expressions too: they take part in arithmetic only.
+        """
+        raise VerifyError(f"{self.name}: define `update` in {type(self).__name__}")
+
+    def values(self, attrs: Any) -> dict[str, Expr]:
+        """What `update` is given by name: variables named like the operands, but `ok`."""
+        return {name: var(name) for name in self.given(attrs) if name != "ok"}
+
+    def given(self, attrs: Any) -> tuple[str, ...]:
+        """The operands that there are with these attributes: all but perhaps some at the end."""
+        return self.operands
+
+    def given_results(self, attrs: Any) -> tuple[str, ...]:
+        """The results that there are with these attributes."""
+        given = self.given(attrs)
+        return tuple(name for name in self.results if name in given)
+
+    def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
+        names = self.given(attrs)
+        if len(types) != len(names):
+            raise ShapeError(
+                f"{self.name} takes {', '.join(names)} with these attributes, "
+                f"got {len(types)} operands"
+            )
+        given = dict(zip(names, types, strict=True))
+        self.check_types(given)
+        first = given[self.results[0]]
+        check_ranges(self.name, attrs.ranges, first.size)
+        self.check_numbers(attrs)
+        self.checked(attrs)
+        return (first,) * len(self.given_results(attrs))
+
+    def check_types(self, given: dict[str, TensorType]) -> None:
+        """Raises ShapeError or DtypeError if operands do not go together."""
+        first = given[self.results[0]]
+        flat = [t for name, t in given.items() if name not in (*self.scalars, "ok")]
+        if len(first.shape) != 1 or any(t != first for t in flat):
+            listed = ", ".join(map(str, flat))
+            raise ShapeError(f"{self.name}: {listed}: must be flat and of one type")
+        if not first.is_float:
+            raise DtypeError(f"{self.name}: {first} is not a float")
+        for name in self.scalars:
+            wanted = COUNTER if name == STEP else TensorType(first.dtype, ())
+            expect(self.name, name, given.get(name), wanted)
+        expect(self.name, "ok", given["ok"], FLAG)
+
+    def check_numbers(self, attrs: Any) -> None:
+        """Raises VerifyError for a number of a range that the op does not let vary, and OptionError
+        for one that its attribute cannot be.
+        """
+        known = [field.name for field in fields(attrs) if field.name in self.varying]
+        for span in attrs.ranges:
+            for name, _ in span.numbers:
+                if name not in known:
+                    what = f"it lets {' and '.join(known)} vary" if known else "it lets none vary"
+                    raise VerifyError(f"{self.name}: the range {span} has no number {name}; {what}")
+            self.of_kind(attrs, span.numbers)
+
+    def of_kind(self, attrs: Any, numbers: tuple[tuple[str, float], ...]) -> Any:
+        """The attributes as they are for elements of a kind."""
+        return replace(attrs, ranges=(), **dict(numbers))
+
+    def checked(self, attrs: Any) -> dict[str, Expr]:
+        """The expressions. Raises VerifyError if they are not those of the results, over operands
+        and attributes.
+        """
+        values, wanted = self.values(attrs), self.given_results(attrs)
+        try:
+            signature(self.update).bind(attrs, **values)
+        except TypeError:
+            raise VerifyError(
+                f"{self.name}: update must take self, attrs, {', '.join(values)}"
+            ) from None
+        made = self.update(attrs, **values)
+        if not isinstance(made, dict) or tuple(sorted(made)) != tuple(sorted(wanted)):
+            got = ", ".join(made) if isinstance(made, dict) else repr(made)
+            raise VerifyError(
+                f"{self.name}: there must be expressions for {', '.join(wanted)}, got {got}"
+            )
+        known = tuple(name for name in self.given(attrs) if name != "ok")
+        for name, expr in made.items():
+            if fault := fault_of(expr, (*known, *self.varying)):
+                raise VerifyError(f"{self.name}: its expression for {name} {fault}")
+        return {name: made[name] for name in wanted}
+
+    def formula(self, attrs: Any) -> Formula:
+        """The expressions, with what all elements have in common told apart."""
+        elements = set(self.given(attrs)) - set(self.scalars)
+        return formula(self.checked(attrs), elements)
+
+    def variation(self, attrs: Any) -> Variation:
+        """The formula for all kinds of elements."""
+        kinds = [self.of_kind(attrs, numbers) for numbers in distinct(attrs.ranges)]
+        values = {
+            name: tuple(getattr(kind, name) for kind in kinds)
+            for name in self.varying
+            if hasattr(attrs, name) and len({getattr(kind, name) for kind in kinds}) > 1
+        }
+        opened = copy.copy(kinds[0])
+        for name in values:
+            object.__setattr__(opened, name, var(name))
+        return Variation(self.formula(opened), values)
+
+    def reference(self, attrs: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        given = dict(zip(self.given(attrs), arrays, strict=True))
+        results = {name: given[name] for name in self.given_results(attrs)}
+        if not given.pop("ok"):
+            return tuple(results.values())
+        scalars = {name: float(given.pop(name)) for name in self.scalars}
+        first = given[self.results[0]]
+        results = {name: array.copy() for name, array in results.items()}
+        kinds = distinct(attrs.ranges)
+        for piece in (p for p in pieces(attrs.ranges, first.size) if p.kind >= 0):
+            own = self.of_kind(attrs, kinds[piece.kind])
+            elements = {name: a[piece.start : piece.stop] for name, a in given.items()}
+            made = self.formula(own).evaluate(scalars, elements, first.dtype)
+            for name, new in made.items():
+                results[name][piece.start : piece.stop] = new
+        return tuple(results.values())
+
+    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
+        places = [self.operands.index(name) for name in self.given_results(attrs)]
+        return {result: (at,) for result, at in enumerate(places)}
+
+    def flops(self, attrs: Any, *types: TensorType) -> int:
+        parts = tuple(self.formula(attrs).results.values())
+        return types[0].size * (scalar.operation_count(Expr("all", parts)) - 1)
+
+    def sample(self, size: int, **attrs: Any) -> Sample:
+        """Operands of so many elements, with these attributes."""
+        draws = list[Draw]()
+        for name in self.given(self.Attrs(**attrs)):
+            if name in self.scalars:
+                draws.append(Draw(COUNTER, "counter") if name == STEP else Draw(f32()))
+            elif name == "ok":
+                draws.append(Draw(FLAG, "true"))
+            else:
+                draws.append(Draw(f32(size), "positive" if name in self.positive else "normal"))
+        return Sample(tuple(draws), attrs, ())
+
+    def table(self, spans: tuple[tuple[int, int], ...]) -> tuple[Range, ...]:
+        """For samples: ranges in which what may vary has one of two values in turn."""
+        names = [field.name for field in fields(self.Attrs) if field.name in self.varying]
+        numbers = ((), tuple((name, 0.25) for name in names))
+        return tuple(Range(*span, numbers[at % 2]) for at, span in enumerate(spans))
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Sizes of one element and of some vectors, and tables of ranges."""
+        tables = map(self.table, (HALVES, FEW_RANGES, MANY_RANGES))
+        return (self.sample(1), *(self.sample(257, ranges=table) for table in tables))
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        types = [draw.type for draw in self.sample(8).operands]
+
+        def bad(message: str, changed: dict[str, TensorType], **attrs: Any) -> BadSample:
+            names = self.given(self.Attrs())
+            made = (changed.get(n, t) for n, t in zip(names, types, strict=True))
+            return BadSample(tuple(made), message, attrs)
+
+        overlapping = (Range(0, 4), Range(3, 8))
+        wide = {name: TensorType("f64", ()) for name in self.scalars}
+        return (
+            bad("of one type", {self.results[0]: f32(9)}),
+            bad("the range 3:8 must be inside 0:8", {}, ranges=overlapping),
+            bad("the range 4:9 must be", {}, ranges=(Range(4, 9),)),
+            *([bad("it must be", wide)] if wide else []),
+            BadSample(tuple(types[:-1]), "with these attributes"),
+        )
