@@ -88,6 +88,7 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
         seed=options.seed,
         trains=options.optimizer is not None,
         metrics=options.metric_names,
+        states=tuple(kind.states()),
         module=instance,
         choices=toolchain.choices,
     )

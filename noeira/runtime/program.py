@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from noeira.errors import CheckpointError, NoeiraError, OptionError, ShapeError
+from noeira.errors import NoeiraError, OptionError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
@@ -15,6 +15,7 @@ from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import ResidentData
 from noeira.runtime.store import Store, aligned_zeros
+from noeira.runtime.tensors import Parameters, Tensors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,73 +38,15 @@ ADVICE = {
 }
 # So many are copied faster than a new array's address is found out.
 COPIED_BYTES = 32 * 1024
-# Parameters, or what is wrong with them, that are listed.
-SHOWN = 4
 # Characters of a network's type in messages.
 LONGEST_TITLE = 60
-
-
-class Parameters(Mapping[str, Any]):
-    """The parameters by dotted path: `program.params["0.weight"]` is a NumPy view, written in
-    place. Assigning one writes all its elements, and refuses an array that would be rounded.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.store.view("val", self.known(name))
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.store.assign("val", self.known(name), value)
-
-    def known(self, name: str) -> str:
-        """The name itself. Raises KeyError that lists the parameters if it is none."""
-        if name not in list(self):
-            raise KeyError(f"{name!r}; there are {', '.join(self)}")
-        return name
-
-    def __iter__(self) -> Iterator[str]:
-        return (m.name for m in self.store.layout.members)
-
-    def __len__(self) -> int:
-        return len(self.store.layout.members)
-
-    def load(self, values: Mapping[str, Any]) -> None:
-        """Assign every parameter, as from `numpy.load("net.npz")`.
-
-        Raises CheckpointError if one is missing, there is another, or a shape or dtype is another;
-        then nothing is changed.
-        """
-        import numpy as np
-
-        wrong = [f"lacks {name}" for name in self if name not in values]
-        wrong += [f"has {name}, which is none of them" for name in values if name not in self]
-        arrays = {name: np.asarray(values[name]) for name in self if name in values}
-        for name, array in arrays.items():
-            own = self[name]
-            if (array.shape, array.dtype) != (own.shape, own.dtype):
-                there = f"{own.dtype}{list(own.shape)}"
-                wrong.append(f"has {name} as {array.dtype}{list(array.shape)}, not {there}")
-        if wrong:
-            more = f", and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-            listed = "; it ".join(wrong[:SHOWN])
-            raise CheckpointError(f"these are not the parameters: it {listed}{more}")
-        for name, array in arrays.items():
-            self[name] = array
-
-    def __repr__(self) -> str:
-        elements = sum(member.end - member.offset for member in self.store.layout.members)
-        shapes = [f"{name} {list(self[name].shape)}" for name in self]
-        more = ", …" if len(shapes) > SHOWN else ""
-        return f"<{elements:,} parameters: {', '.join(shapes[:SHOWN])}{more}>"
 
 
 class Program:
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
-    `reference`. choices: the table it is compiled with.
+    `reference`. choices: the table it is compiled with. states: the paths of the states of modules.
     """
 
     def __init__(
@@ -119,6 +62,7 @@ class Program:
         seed: int,
         trains: bool,
         metrics: tuple[str, ...] = (),
+        states: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,
     ) -> None:
@@ -131,7 +75,7 @@ class Program:
         self.entries: dict[str, EntryPoint] = {}
         self.declared: dict[str, Entry] = {}
         self.resident: ResidentData | None = None
-        self.params = Parameters(store)
+        self.params, self.tensors = Parameters(store), Tensors(store, states)
         self.ready = self.closed = False
 
     def replace(self, old: Unit | None, new: Unit) -> None:

@@ -16,6 +16,7 @@ from noeira.runtime.c.compiler import find_compiler
 pytest_plugins = ("command_line",)
 
 Call = Callable[..., str]
+STATEFUL = Path(__file__).parents[1] / "support" / "stateful_layers.py"
 TINY = ["--batch", "5", "--isa", "avx2"]
 
 
@@ -96,7 +97,7 @@ def test_run_with_given_values(call: Callable[..., str], dumped: Path):
     message = call(*words, "--inputs", "short.npz", code=1)
     assert "short.npz has x; it must have x, target" in message
     np.savez("more.npz", **weights, oops=np.zeros(3))  # type: ignore[arg-type]
-    assert "more.npz has oops, which is no parameter" in call(
+    assert "more.npz has oops, which is no parameter or state" in call(
         *words, "--weights", "more.npz", code=1
     )
     np.savez("fewer.npz", **{"0.bias": weights["0.bias"]})
@@ -123,6 +124,22 @@ def test_what_was_saved_can_be_given(call: Callable[..., str], dumped: Path):
     assert set(np.load("forward.npz")) == {"1.linear"}
     message = call(*words, "--weights", "net.py", code=1)
     assert "net.py is no .npz file: np.savez writes those" in message and "pickle" not in message
+
+
+def test_states_of_modules_are_saved_and_asked_for(call: Callable[..., str], folder: Path):
+    Path("normed.py").write_text(STATEFUL.read_text(encoding="utf-8"), encoding="utf-8")
+    words = ("run", "normed.py:Net", "--batch", "5", "--target", "reference")
+    call(*words, "--save", "o.npz")
+    found = dict(np.load("o.npz"))
+    assert {"0.weight", "1.mean", "1.scale", "1.calls"} <= set(found) and found["1.calls"] == 1
+    call(*words, "--weights", "o.npz", "--save", "again.npz")
+    again = dict(np.load("again.npz"))
+    assert again["1.calls"] == 2 and not (again["1.mean"] == found["1.mean"]).any()
+    for lacking in ("1.mean", "1.calls"):
+        np.savez("fewer.npz", **{n: a for n, a in found.items() if n != lacking})  # type: ignore[arg-type]
+        for loss in ((), ("--loss", "none")):
+            message = call(*words, *loss, "--weights", "fewer.npz", code=1)
+            assert f"fewer.npz lacks {lacking}" in message
 
 
 @pytest.mark.parametrize(

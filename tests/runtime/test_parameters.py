@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stateful_layers import Net as Normed
 
 import noeira
 from noeira.errors import CheckpointError, NoeiraError
-from noeira.nn import Linear, LinearReLU, Sequential
+from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.training.result import Epoch, TrainResult
 
 
@@ -21,9 +22,9 @@ class Net(Sequential[LinearReLU[5, 4], Linear[4, 3]]):
 
 def test_parameters_are_loaded_all_or_not_at_all(tmp_path: Path):
     first, second = (noeira.compile(Net, seed=seed) for seed in (1, 2))
-    np.savez(tmp_path / "net.npz", **first.params)
+    np.savez(tmp_path / "net.npz", **first.tensors)
     with np.load(tmp_path / "net.npz") as saved:
-        second.params.load(saved)
+        second.tensors.load(saved)
     values = dict(first.params)
     assert all(np.array_equal(second.params[name], array) for name, array in values.items())
     name, *others = values
@@ -36,8 +37,33 @@ def test_parameters_are_loaded_all_or_not_at_all(tmp_path: Path):
     ]
     for given, message in wrong:
         with pytest.raises(CheckpointError, match=message):
-            second.params.load(given)
+            second.tensors.load(given)
         assert all(np.array_equal(second.params[n], a) for n, a in values.items())
+
+
+def test_a_checkpoint_has_the_states_of_modules(tmp_path: Path):
+    options: dict[str, Any] = {"loss": CrossEntropy, "optimizer": SGD(lr=0.1), "batch": 5}
+    first, second = (noeira.compile(Normed, seed=seed, **options) for seed in (1, 2))
+    x, y = np.random.default_rng(0).random((5, 4), np.float32), np.arange(5) % 3
+    for _ in range(3):
+        first.step(x, y)
+    np.savez(tmp_path / "net.npz", **first.tensors)
+    with np.load(tmp_path / "net.npz") as saved:
+        assert {*saved} == {*first.params, *Normed.states()}
+        second.tensors.load(saved)
+    np.testing.assert_array_equal(second.forward(x), first.forward(x))
+    assert second.tensors["1.calls"] == 3
+    assert second.module.state("1.mean").val.tobytes() == first.tensors["1.mean"].tobytes()
+    assert second.step(x, y) == first.step(x, y)
+    before = {name: array.copy() for name, array in second.tensors.items()}
+    for given, message in (
+        (first.params, "it lacks 1.calls; it lacks 1.mean"),
+        ({**first.tensors, "1.mean": np.zeros(6)}, r"1\.mean as float64\[6\], not float32\[6\]"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            second.tensors.load(given)
+        assert all(second.tensors[n].tobytes() == array.tobytes() for n, array in before.items())
+    assert repr(second.tensors).startswith(f"<{sum(a.size for a in before.values())} elements: 0.")
 
 
 def test_what_programs_and_trainers_print():

@@ -61,7 +61,7 @@ class CKernels:
     @classmethod
     def of(cls, target: CTarget, cases: Sequence[Case], limits: Limits | None = None) -> CKernels:
         """The kernels as the target chooses them, with these limits for threads and chunks."""
-        with limited("c", limits or {}):
+        with limited(limits or {}):
             return cls(target, tuple(cases), tuple(target.choose(case.node) for case in cases))
 
     @cached_property

@@ -48,7 +48,7 @@ class CudaKernels:
         cls, cases: Sequence[Case], target: CudaTarget = TARGET, limits: Limits | None = None
     ) -> CudaKernels:
         """The kernels as the target chooses them, with these limits for blocks and chunks."""
-        with limited("cuda", limits or {}):
+        with limited(limits or {}):
             return cls(tuple(cases), tuple(target.choose(case.node) for case in cases), target)
 
     @cached_property

@@ -14,10 +14,14 @@ from mutant_kernels import Subject
 from samples import kinds, main_shape, stretched
 from sweep import Case, sample_case
 
+from noeira.codegen.cuda import anchor, row_total, total
+from noeira.codegen.cuda import row as by_row
 from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.kernels.column import cuda as column
 from noeira.codegen.kernels.gemm.cuda import gemm_launches
 from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
 from noeira.codegen.kernels.gemm.product import Partition, gemm_of
+from noeira.codegen.kernels.shuffle import cuda as shuffle
 from noeira.ir.body import body_of
 from noeira.ir.op import op
 from noeira.ir.ops.flat_update import FlatUpdate
@@ -31,9 +35,15 @@ FEW = (Range(1, 5), Range(9, 131, OWN), Range(301, 329))
 MANY = tuple(Range(n, n + 7, OWN if n % 40 else ()) for n in range(40, 250, 20))
 WHOLE = (Range(0, 64), Range(64, 320, OWN), Range(324, 331))
 # Limits under which small shapes are taken in several stages and turns, by three blocks or more.
-FLAT = {"BLOCK": 32, "BLOCKS_EACH": 3, "PIECE_BLOCK": 8, "PIECE": 64, "DISTANCES": 3}
-SUMS = {"BLOCK": 32, "SUM_ALONE": 400, "SUM_CHUNK": 256}
-COLUMNS = {"BLOCK": 64, "COLUMN_ROWS": 16, "COLUMN_CHUNK_ROWS": 12, "COLUMN_BLOCKS_EACH": 16}
+FLAT: Limits = {
+    anchor: {"BLOCK": 32, "BLOCKS_EACH": 3},
+    shuffle: {"BLOCK": 32, "PIECE_BLOCK": 8, "PIECE": 64, "DISTANCES": 3},
+}
+SUMS: Limits = {anchor: {"BLOCK": 32}, total: {"SUM_ALONE": 400, "SUM_CHUNK": 256}}
+COLUMNS: Limits = {
+    anchor: {"BLOCK": 64},
+    column: {"COLUMN_ROWS": 16, "COLUMN_CHUNK_ROWS": 12, "COLUMN_BLOCKS_EACH": 16},
+}
 
 
 def normal(*shape: int, dtype: str = "f32") -> Draw:
@@ -132,21 +142,22 @@ def chosen(
     own: Callable[[Case], tuple[str, ...]] = lambda case: (),
 ) -> Iterator[Subject]:
     """The kernels that a target chooses under these limits."""
-    with limited("cuda", limits):
+    with limited(limits):
         found = [Subject(case, target.choose(case.node), target, own(case)) for case in cases]
     yield from found
 
 
 # How rows are taken: as chosen, by three blocks in turns, by blocks of more than a warp.
-LIMITS = {
+LIMITS: dict[str, Limits] = {
     "chosen": {},
-    "in turns": {"BLOCKS_EACH": 34, "LONE_THREADS": 0, "ROW_BLOCK": 64, "BLOCK": 32},
+    "in turns": {
+        anchor: {"BLOCKS_EACH": 34, "BLOCK": 32},
+        by_row: {"ROW_BLOCK": 64},
+        row_total: {"LONE_THREADS": 0},
+    },
     "blocks": {
-        "BLOCKS_EACH": 3,
-        "WARP_BYTES": 16,
-        "HELD_BYTES": 2,
-        "ROW_BLOCK": 64,
-        "MOST_THREADS": 64,
+        anchor: {"BLOCKS_EACH": 3},
+        by_row: {"WARP_BYTES": 16, "HELD_BYTES": 2, "ROW_BLOCK": 64, "MOST_THREADS": 64},
     },
 }
 ROWS: dict[str, tuple[tuple[str, int, int, bool], ...]] = {

@@ -57,7 +57,7 @@ class Variant:
 
     def choices(self, cases: Sequence[Case]) -> list[Choice]:
         """The stages of kernels."""
-        with limited(self.target, self.limits):
+        with limited(self.limits):
             return [self.chooses.choose(case.node) for case in cases]
 
 

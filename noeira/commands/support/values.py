@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from noeira.commands.support.files import unreadable
 from noeira.errors import NoeiraError
-from noeira.ir.graph import ComputeGraph, Input, State, Value
+from noeira.ir.graph import TRACE, ComputeGraph, Input, State, Value
 from noeira.ir.initial import begin_state
 from noeira.ir.op import OPS
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
-from noeira.ir.states import ORDER, PARAMS, is_reserved
+from noeira.ir.states import BUFFERS, ORDER, PARAMS, is_reserved
 from noeira.ir.types import TensorType
 from noeira.runtime.arguments import checked
 from noeira.runtime.store import aligned_zeros
@@ -53,7 +53,7 @@ def overwrite(
     of another graph of the network is left: outputs, and states that only training has, such as an
     optimizer's `adam.m`.
 
-    Raises NoeiraError for a name that is none of these, or if a parameter is missing.
+    Raises NoeiraError for a name that is none of these, or if something of the network is missing.
     """
     places = dict(tensors(graph, arrays))
     elsewhere = {value.name for value in graph.outputs}
@@ -62,19 +62,29 @@ def overwrite(
             if name in elsewhere or is_reserved(name) or name.partition(".")[0] in OPS:
                 continue
             raise NoeiraError(
-                f"{path} has {name}, which is no parameter; there are {', '.join(places) or 'none'}"
+                f"{path} has {name}, which is no parameter or state; "
+                f"there are {', '.join(places) or 'none'}"
             )
         value, room = places[name]
         room[...] = checked(Input(value), array)
     missing = [
-        member.name
-        for state in graph.states
-        if state.value.name == PARAMS
-        for member in state.members
-        if not {member.name, PARAMS} & set(given)
+        value.name
+        for state in network_states(graph)
+        for value in state.members or (state.value,)
+        if not {value.name, state.value.name} & set(given)
     ]
     if missing:
         raise NoeiraError(f"{path} lacks {', '.join(missing)}")
+
+
+def network_states(graph: ComputeGraph) -> list[State]:
+    """The states that are the network's own: its parameters, and the states of its modules."""
+    return [
+        state
+        for state in graph.states
+        if state.value.name in (PARAMS, BUFFERS)
+        or (state.by == TRACE and not is_reserved(state.value.name))
+    ]
 
 
 def tensors(
@@ -147,13 +157,17 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def results(entry: EntryPoint) -> dict[str, np.ndarray]:
-    """What a call left: outputs and updated states, parameters under their own names."""
+    """What a call left: outputs and updated states, parameters under their own names; of a training
+    step all states of the network.
+    """
     graph = entry.graph
     found = {value.name: entry.output(value.name) for value in graph.outputs}
     arrays = {s.value.name: entry.arrays[f"state {s.value.name}"] for s in graph.states}
-    updated = {update.state.name for update in graph.updates}
+    kept = {update.state.name for update in graph.updates}
+    if PARAMS in kept:
+        kept |= {state.value.name for state in network_states(graph)}
     for state in graph.states:
-        if state.value.name in updated:
+        if state.value.name in kept:
             members = {member.name for member in state.members} or {state.value.name}
             found |= {name: view for name, (_, view) in tensors(graph, arrays) if name in members}
     return found
