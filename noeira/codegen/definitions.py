@@ -1,43 +1,35 @@
-"""The pieces that preludes are made of: definitions of types and functions, of which a unit gets
-those that it uses.
+"""What a C text mentions and defines, read back out of it: here, and nowhere else.
+
+Texts are as templates and `layout.py` write them: a definition of the unit begins a line, and the
+brace that ends a function is a line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from noeira.codegen.environment import template
-
-# The same text in all languages.
-RANDOM = "lib/random.c.j2"
+# What the functions of kernels begin with, and one of them with the comment above it: its name, its
+# parameters, the text from there.
+KERNEL = "static NOINLINE void "
+FUNCTION = re.compile(
+    rf"^(?://[^\n]*\n)*{KERNEL}(\w+)\(([^{{}};]*)\) (\{{\n.*?^\}}\n)\n?",
+    flags=re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
-class Definition:
-    """A piece of the prelude between blank lines: the names it defines, all in its code, its text.
+class Function:
+    """A function of a kernel.
 
-    `dtype` is set for the basics of a dtype, which are all but its maths.
+    code: from its brace on; text: all of it, with the comment above it and the empty line below.
     """
 
-    defines: frozenset[str]
-    mentions: frozenset[str]
+    name: str
+    parameters: str
+    code: str
     text: str
-    dtype: str | None
-
-
-def chosen(definitions: Sequence[Definition], used: frozenset[str]) -> list[str]:
-    """The texts of the definitions of the names in `used`, and of what those need in turn."""
-    owner = {name: item for item in definitions for name in item.defines}
-    wanted: set[Definition] = {item for item in definitions if item.dtype in used}
-    pending = [owner[name] for name in used if name in owner] + list(wanted)
-    while pending:
-        item = pending.pop()
-        wanted.add(item)
-        needed = {owner[name] for name in item.mentions if name in owner}
-        pending.extend(needed - wanted)
-    return [item.text for item in definitions if item in wanted]
 
 
 def identifiers(text: str) -> frozenset[str]:
@@ -57,20 +49,22 @@ def defined(text: str) -> frozenset[str]:
     return frozenset(functions + types + macros + constants)
 
 
-def pieces(name: str, dtype: str | None, **given: object) -> list[Definition]:
-    """The definitions of one rendered template."""
-    found = re.split(r"\n{2,}", template(name).render(**given).strip("\n"))
-    return [definition(piece + "\n", dtype) for piece in found]
+def functions(text: str) -> list[Function]:
+    """The functions of a kernel, in order."""
+    return [Function(m[1], m[2], m[3], m[0]) for m in FUNCTION.finditer(text)]
 
 
-def definition(text: str, dtype: str | None) -> Definition:
-    """A piece of a text."""
-    return Definition(defined(text), identifiers(text), text, dtype)
+def beginning(text: str, names: Collection[str], start: str) -> str:
+    """The text of a kernel in which the functions of those names begin otherwise."""
+    pattern = rf"^{KERNEL}(?=(?:{'|'.join(names)})\()"
+    return re.sub(pattern, start, text, flags=re.MULTILINE)
 
 
-def random_definitions() -> list[Definition]:
-    """The definitions of random bits."""
-    from noeira.ir import random
+def renamed(text: str, name: str, other: str) -> str:
+    """The text with another name in place of one."""
+    return re.sub(rf"\b{name}\b", other, text)
 
-    numbers = {"multipliers": random.MULTIPLIERS, "weyl": random.WEYL, "rounds": random.ROUNDS}
-    return pieces(RANDOM, None, **numbers)
+
+def uncommented(code: str) -> str:
+    """The code of a function without comments that end a line."""
+    return re.sub(r"//[^\n]*\n", "", code)

@@ -25,8 +25,21 @@ if TYPE_CHECKING:
 
 # An entry that one thread takes longer for than this, at such a pace a second, is a long one.
 LONG_SECONDS, SLOW_FLOPS, SLOW_BYTES = 200e-6, 50e9, 20e9
-# The place of an argument that there is none for.
-NOTHING = "{NOTHING, 0}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an argument lies: what that is counted from, by its name in C, and bytes."""
+
+    root: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{{{self.root}, {self.offset}}}"
+
+
+# Of an argument that there is none for.
+NOTHING = Place("NOTHING", 0)
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class Launch:
 
     comment: str
     launcher: str
-    places: tuple[str, ...]
+    places: tuple[Place, ...]
     shared: bool
 
 
@@ -118,7 +131,7 @@ class Entries:
     def entry(self, plan: Plan) -> EntryView:
         """The exported function of a plan."""
         launches = tuple(launch for call in plan.calls for launch in self.launches(plan, call))
-        used = {place.strip("{").partition(",")[0] for it in launches for place in it.places}
+        used = {place.root for it in launches for place in it.places}
         io = list(enumerate(io_names(plan)))
         roots = tuple(
             Root(self.roots[name], index) for index, name in io if self.roots.get(name) in used
@@ -136,21 +149,21 @@ class Entries:
             for name, stage in zip(names, call.choice.stages, strict=True)
         ]
 
-    def places(self, plan: Plan, call: Call) -> tuple[str, ...]:
+    def places(self, plan: Plan, call: Call) -> tuple[Place, ...]:
         """Where the workspace, the operands and the results of a call lie."""
-        workspace = f"{{ARENA, {call.workspace}}}" if call.choice.workspace else NOTHING
+        workspace = Place("ARENA", call.workspace) if call.choice.workspace else NOTHING
         values = (*call.node.inputs, *call.node.outputs)
         return workspace, *(self.place(plan, value) for value in values)
 
-    def place(self, plan: Plan, value: Value) -> str:
+    def place(self, plan: Plan, value: Value) -> Place:
         """Where a value lies."""
         place = plan.place[value.name]
         if place.kind == LITERAL:
             key = ctype(value.type.dtype), place.owner
             literal = self.literals.setdefault(key, Literal(f"literal_{len(self.literals)}", *key))
-            return f"{{at_{literal.c_name}, 0}}"
+            return Place(f"at_{literal.c_name}", 0)
         name = "ARENA" if place.root == ARENA else self.root(place.root)
-        return f"{{{name}, {place.offset}}}"
+        return Place(name, place.offset)
 
     def root(self, name: str) -> str:
         """`state_params` for the root `state params`, the same in all entries."""

@@ -5,11 +5,16 @@ A search builds many kernels that differ in how a product is cut, but not in the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
-from noeira.codegen.c.parts import FUNCTION
-from noeira.codegen.definitions import defined, identifiers
+from noeira.codegen.definitions import (
+    Function,
+    defined,
+    functions,
+    identifiers,
+    renamed,
+    uncommented,
+)
 
 
 def share_functions(kernels: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
@@ -20,21 +25,22 @@ def share_functions(kernels: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     found = list[str]()
     for whole, entered in kernels:
         text = whole
-        for name, code, function in leaves(whole, entered):
-            owner = known.setdefault(code, name)
-            if owner != name:
-                text = re.sub(rf"\b{name}\b", owner, text.replace(function, ""))
+        for function in leaves(whole, entered):
+            code = f"{function.parameters}) {uncommented(function.code)}"
+            owner = known.setdefault(code, function.name)
+            if owner != function.name:
+                text = renamed(text.replace(function.text, ""), function.name, owner)
         found.append(text)
     return found
 
 
-def leaves(text: str, entered: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """The functions of a kernel that entries do not call, and that need nothing else of the kernel:
-    the name, the code without comments and name, and the whole text.
+def leaves(text: str, entered: Sequence[str]) -> Iterator[Function]:
+    """The functions of a kernel that entries do not call, and that need nothing else of the
+    kernel.
     """
-    functions = list(FUNCTION.finditer(text))
-    own = defined(text) | {match[1] for match in functions}
-    for match in functions:
-        code = f"{match[2]}) {match[3]}"
-        if match[1] not in entered and not own & identifiers(code):
-            yield match[1], re.sub(r"//[^\n]*\n", "", code), match[0]
+    all_of_it = functions(text)
+    own = defined(text) | {function.name for function in all_of_it}
+    for function in all_of_it:
+        used = identifiers(f"{function.parameters} {function.code}")
+        if function.name not in entered and not own & used:
+            yield function

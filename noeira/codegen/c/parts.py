@@ -7,20 +7,15 @@ entries call are not `static` but hidden, so that the linker brings both togethe
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.prelude import everything
+from noeira.codegen.definitions import beginning, functions
 
 # A part more has to be worth reading the headers once more: about as many lines of kernels.
 PART_LINES = 250
-# A function of a kernel, with the comment above it: its name, its parameters, the text from there.
-FUNCTION = re.compile(
-    r"^(?://[^\n]*\n)*static NOINLINE void (\w+)\(([^{};]*)\) (\{\n.*?^\}\n)\n?",
-    flags=re.MULTILINE | re.DOTALL,
-)
 HIDDEN = '__attribute__((visibility("hidden"))) void'
 
 
@@ -43,8 +38,7 @@ class Section:
 
     def exported(self) -> str:
         """The kernel's own text for a part, its functions in reach of the entries."""
-        pattern = rf"^static NOINLINE void (?=(?:{'|'.join(self.entered)})\()"
-        return re.sub(pattern, f"NOINLINE {HIDDEN} ", self.text, flags=re.MULTILINE)
+        return beginning(self.text, self.entered, f"NOINLINE {HIDDEN} ")
 
     def is_in(self, built: Mapping[str, str]) -> bool:
         """Whether objects hold it, given the digests of what they hold by function."""
@@ -76,7 +70,7 @@ def find_sections(
     """
     found, start, at = list[Section](), 0, 0
     for text, names in kernels:
-        entered = {m[1]: m[2] for m in FUNCTION.finditer(text) if m[1] in names}
+        entered = {f.name: f.parameters for f in functions(text) if f.name in names}
         if len(entered) != len(names):
             return None
         at = unit.index(text, at) + len(text)

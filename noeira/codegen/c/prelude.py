@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from noeira.codegen.c.isa import ISA
-from noeira.codegen.definitions import Definition, chosen, pieces, random_definitions
 from noeira.codegen.elements import COMPUTED
 from noeira.codegen.environment import template
+from noeira.codegen.preludes import Definition, chosen, found, pieces, random_definitions
 
 FOLDER = "c/prelude"
-OWN_MATHS = ("maths_exp.c.j2", "maths_log.c.j2", "maths_erf.c.j2", "maths_normal.c.j2")
-LIBM_MATHS = ("maths_libm.c.j2",)
-POW = "maths_pow.c.j2"
-PACK = "pack.c.j2"
+# Maths of f32 with fused multiply-add; libm has what is missing there, and all other maths.
+OWN_MATHS, LIBM = f"{FOLDER}/maths_*.c.j2", f"{FOLDER}/libm*.c.j2"
 
 
 def prelude(isa: ISA, used: frozenset[str]) -> str:
@@ -39,12 +37,13 @@ def everything(isa: ISA) -> str:
 @lru_cache
 def definitions(isa: ISA) -> tuple[Definition, ...]:
     """All definitions for `isa`, each after those it needs."""
-    found = random_definitions()
+    made = random_definitions()
     for element in COMPUTED:
         names: dict[str, object] = {"isa": isa, "element": element, "t": element.dtype}
         names["lanes"] = isa.lanes(element.dtype)
-        found += pieces(f"{FOLDER}/vector.c.j2", element.dtype, **names)
-        own_maths = element.dtype == "f32" and isa.fma
-        for name in (*(OWN_MATHS if own_maths else LIBM_MATHS), POW, PACK):
-            found += pieces(f"{FOLDER}/{name}", None, **names)
-    return tuple(found)
+        made += pieces(f"{FOLDER}/vector.c.j2", element.dtype, **names)
+        own = found(OWN_MATHS, **names) if element.dtype == "f32" and isa.fma else []
+        known = {name for item in own for name in item.defines}
+        made += [*own, *(item for item in found(LIBM, **names) if not item.defines & known)]
+        made += pieces(f"{FOLDER}/pack.c.j2", None, **names)
+    return tuple(made)

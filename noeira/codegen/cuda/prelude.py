@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from noeira.codegen.cuda.arch import ACCESS_BYTES
-from noeira.codegen.definitions import Definition, chosen, pieces, random_definitions
 from noeira.codegen.elements import COMPUTED
 from noeira.codegen.environment import template
+from noeira.codegen.preludes import Definition, chosen, found, pieces, random_definitions
 
 FOLDER = "cuda/prelude"
-DEVICE = ("device.cu.j2", "device_maths.cu.j2")
-DEVICE_COMMON = ("device_bytes.cu.j2",)
+MATHS = f"{FOLDER}/device_maths*.cu.j2"
 
 
 def device_prelude(used: frozenset[str]) -> str:
@@ -23,12 +22,11 @@ def device_prelude(used: frozenset[str]) -> str:
 @lru_cache
 def definitions() -> tuple[Definition, ...]:
     """All definitions, each after those it needs."""
-    found = random_definitions()
-    for name in DEVICE_COMMON:
-        found += pieces(f"{FOLDER}/{name}", None)
+    made = random_definitions()
+    made += pieces(f"{FOLDER}/device_bytes.cu.j2", None)
     for element in COMPUTED:
         names: dict[str, object] = {"element": element, "t": element.dtype}
         names["lanes"] = ACCESS_BYTES // element.bytes
-        for name in DEVICE:
-            found += pieces(f"{FOLDER}/{name}", None, **names)
-    return tuple(found)
+        made += pieces(f"{FOLDER}/device.cu.j2", None, **names)
+        made += found(MATHS, **names)
+    return tuple(made)
