@@ -13,7 +13,7 @@ from noeira.codegen.elements import ctype
 from noeira.codegen.environment import ENDINGS, KERNELS, find_template, rendered
 from noeira.codegen.language import LANGUAGES
 from noeira.codegen.layout import laid_out
-from noeira.codegen.lower import kernel_phases, operand_id
+from noeira.codegen.lower import kernel_phases, operand_code, operand_id
 from noeira.codegen.phases import own_stages
 from noeira.codegen.target import Target
 from noeira.codegen.view import (
@@ -84,12 +84,13 @@ def kernel_view(
         if one.id in (*body.sources, *body.targets)
     )
     by_id = {one.id: one for one in (*inputs, *outputs, *shared)}
+    head = anchor.head(body)
     return Kernel(
         symbol,
         inputs,
         outputs,
         (body.anchor or body.parts[0]).attrs,
-        anchor.head(body),
+        head,
         anchor.tail(body),
         tuple(anchor.function(name, stage) for name, stage in functions),
         cut,
@@ -98,6 +99,7 @@ def kernel_view(
         named_results(body, by_id),
         shared,
         phases.scratch_bytes,
+        operand_code(body, head),
     )
 
 

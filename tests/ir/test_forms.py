@@ -78,7 +78,7 @@ REFUSED = [
         [LINEAR, ("column_sum", "r0")],
     ),
     (
-        "row_sum is a kernel of its own",
+        "row_sum is not element-wise",
         [("column_sum", "x"), ("subtract", "x", "r0"), ("row_sum", "r1")],
     ),
     (
