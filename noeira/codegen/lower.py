@@ -138,26 +138,36 @@ def map_code(body: Body) -> Elementwise:
     return lowered.code()
 
 
-def lowered_head(body: Body) -> Lowered:
-    """What comes before an anchor: what the kernel gives of it, and what leads to the operand whose
-    rows the anchor runs over.
-    """
-    assert body.anchor is not None
-    taken = body.anchor.inputs[body.anchor.op.rows_at]
-    lowered = Lowered(body, taken.type.dtype, taken.type.shape, letter=HEAD)
-    for part in needed(body.head, {v.name for v in body.outputs} | {taken.name}):
-        lowered.compute(part)
-    return lowered
-
-
 def head_code(body: Body) -> Elementwise:
-    """The code before an anchor, which takes the `result` of it."""
-    assert body.anchor is not None
-    if "head" not in body.anchor.op.takes:
+    """The code before an anchor: what the kernel gives of it, and what leads to its `result`, the
+    operand whose rows the anchor runs over.
+    """
+    return lowered_head(body, {v.name for v in body.outputs}, {})
+
+
+def operand_code(body: Body, head: Elementwise) -> Elementwise:
+    """What of the code before an anchor leads to its result, stored or not."""
+    code = lowered_head(body, set(), constant_names(head))
+    return replace(code, stores=())
+
+
+def lowered_head(body: Body, wanted: set[str], constants: dict[str, str]) -> Elementwise:
+    """The code before an anchor for its operand and other values; constants have names already."""
+    if body.anchor is None or "head" not in body.anchor.op.takes:
         return Elementwise("")
-    lowered = lowered_head(body)
-    result = lowered.operand(body.anchor, body.anchor.op.rows_at)
+    place = body.anchor.op.rows_at
+    taken = body.anchor.inputs[place]
+    lowered = Lowered(body, taken.type.dtype, taken.type.shape, letter=HEAD)
+    lowered.lowering.constants |= constants
+    for part in needed(body.head, wanted | {taken.name}):
+        lowered.compute(part)
+    result = lowered.operand(body.anchor, place)
     return replace(lowered.code(), result=result)
+
+
+def constant_names(code: Elementwise) -> dict[str, str]:
+    """The names of constants by their text."""
+    return {constant.value: constant.name for constant in code.constants}
 
 
 def tail_code(body: Body, bias: int | None = None) -> Elementwise:
@@ -170,7 +180,7 @@ def tail_code(body: Body, bias: int | None = None) -> Elementwise:
         return Elementwise("")
     made, before = body.anchor.outputs[0], head_code(body)
     lowered = Lowered(body, made.type.dtype, made.type.shape, {made.name: RESULT})
-    lowered.lowering.constants |= {constant.value: constant.name for constant in before.constants}
+    lowered.lowering.constants |= constant_names(before)
     lowered.lowering.temporaries = before.temporaries
     if bias is not None:
         name = lowered.operand(body.anchor, bias)

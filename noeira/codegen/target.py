@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 class Target:
     """What decides a kernel's text beside its node and its choice.
 
-    language: `c` or `cuda`; default: how kernels are cut that have no description; choices: a table
-    of tuned choices.
+    language: `c` or `cuda`; default, default_rows: how kernels are cut that have no description,
+    and those of kind `row`; choices: a table of tuned choices.
     """
 
     language: ClassVar[str]
     default: ClassVar[Anchor]
+    default_rows: ClassVar[Anchor]
     choices: Choices
 
     @property
@@ -48,7 +49,11 @@ class Target:
 
     def anchor(self, body: Body) -> Anchor:
         """How a body's kernel is cut."""
-        return described(body.stem, self.language) or self.default
+        own = described(body.stem, self.language)
+        if own is not None:
+            return own
+        takes_rows = body.anchor is not None and body.anchor.op.kind == "row"
+        return self.default_rows if takes_rows else self.default
 
     def choose(self, node: Node) -> Choice:
         """The stages of a node's kernel and its workspace: the table's, else by rule.

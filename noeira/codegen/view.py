@@ -124,7 +124,8 @@ class Kernel:
     operand, result: the anchor's arguments by the op's own names, `k.operand.x`, `k.result.loss`;
     the first result, if it has no name, is `k.result.y`. inputs, outputs: all arguments in order.
     head, tail: the element-wise code before and after the anchor, which hands its result to the
-    tail as `r0`.
+    tail as `r0`; made: what of the head leads to its result.
+    held: the operands whose rows are kept in registers.
     functions: what to write, one a stage; cut: the typed options of the stages; view: what the
     anchor's description shows (see `noeira.codegen.anchor`).
     scratch: what this phase shares with others; room: where its own part of the workspace begins.
@@ -143,11 +144,17 @@ class Kernel:
     result: Results = field(default_factory=Results)
     scratch: tuple[ScratchOperand, ...] = ()
     room: int = 0
+    made: Elementwise = Elementwise("")
+    held: tuple[str, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """All arguments in order, and what lies in the workspace."""
         return self.inputs + self.outputs + self.scratch
+
+    def holding(self, names: Sequence[str]) -> Kernel:
+        """The same where the rows of these operands are held."""
+        return replace(self, held=tuple(names))
 
     def look(
         self,
@@ -155,30 +162,36 @@ class Kernel:
         statements: str = "",
         writes: Mapping[str, str] | None = None,
         last: bool = False,
-        held: str = "",
+        place: str = "",
     ) -> Elementwise:
         """A look at an element of a row: operands under their own names, statements, results.
 
         reads: operands of the shape of all rows, or of one; that which a head makes is made here.
         writes: an expression for each result; of the first the tail is made. last: whether this is
-        the look that stores what the head gives. held: the place of the element in the arrays that
-        hold a row, if it is held.
+        the look that stores what the head gives. place: of the element in the arrays that hold
+        operands, `x_held` of x; of those it takes nothing else.
         """
         dtype, loads, lines, stores = self.view.dtype, list[Load](), list[str](), list[Store]()
+        held = self.held if place else ()
         given = {name: getattr(self.operand, name) for name in reads}
-        if not held and ("" in given.values() or (last and self.head.stores)):
-            loads += self.head.loads
-            lines += self.head.lines
-            stores += self.head.stores if last else ()
+        head = (
+            self.head
+            if last and not any(getattr(self.operand, n) == "" for n in held)
+            else self.made
+        )
+        makes = any(operand == "" and name not in held for name, operand in given.items())
+        if makes or head.stores:
+            loads += head.loads
+            lines += head.lines if makes else (*head.lines, f"(void){head.result};")
+            stores += head.stores
         for name, operand in given.items():
-            whole = not operand or operand.size == self.view.size
-            if held and whole:
-                lines.append(f"const {dtype}v {name} = {name}_held[{held}];")
+            if name in held:
+                lines.append(f"const {dtype}v {name} = {name}_held[{place}];")
             elif operand:
-                access = "full" if whole else "row"
+                access = "full" if operand.size == self.view.size else "row"
                 loads.append(Load(name, operand.id, access, operand.dtype, operand.size))
             else:
-                lines.append(f"const {dtype}v {name} = {self.head.result};")
+                lines.append(f"const {dtype}v {name} = {head.result};")
         lines += [statements] if statements.strip() else []
         for name, value in (writes or {}).items():
             result = getattr(self.result, name)

@@ -51,6 +51,10 @@ TAKEN = {
         [("relu", "x"), ("column_sum", "r0")],
         [("relu", "x"), ("tanh", "r0"), ("column_sum", "r0")],
         [("cross_entropy", "x", "t")],
+        [("softmax", "x")],
+        [("add", "x", "b"), ("softmax", "r0"), ("multiply", "r1", "r0"), ("tanh", "r2")],
+        [("multiply", "x", "one"), ("softmax_grad", "r0", "x"), ("scale", "r1", {"factor": 0.5})],
+        [("relu", "x"), ("row_sum", "r0")],
         [("sum", "x")],
         [("concat", "x", "x")],
     ],
@@ -78,7 +82,7 @@ REFUSED = [
         [LINEAR, ("column_sum", "r0")],
     ),
     (
-        "row_sum is a kernel of its own",
+        "row_sum is not element-wise",
         [("column_sum", "x"), ("subtract", "x", "r0"), ("row_sum", "r1")],
     ),
     (
@@ -91,6 +95,18 @@ REFUSED = [
     ),
     ("sum is a kernel of its own", [("relu", "x"), ("sum", "r0")]),
     ("cross_entropy is a kernel of its own", [LINEAR, ("cross_entropy", "r0", "t")]),
+    (
+        "relu makes y of softmax_grad; its kernel has d made",
+        [("relu", "x"), ("softmax_grad", "x", "r0")],
+    ),
+    (
+        "softmax after softmax is a second row; a kernel has one",
+        [("softmax", "x"), ("softmax", "r0")],
+    ),
+    (
+        "the kernel of row_sum takes nothing after it, such as relu",
+        [("row_sum", "x"), ("relu", "r0")],
+    ),
     ("cross_entropy is a kernel of its own", [("cross_entropy", "x", "t"), ("relu", "r0")]),
     ("tanh reads nothing that the others give", [("relu", "x"), ("tanh", "x")]),
     ("add has another shape than relu", [("relu", "b"), ("add", "x", "r0")]),

@@ -246,6 +246,34 @@ def test_a_tail_that_a_template_leaves_out_is_refused(define: Define, tmp_path: 
         kernel_text(fused_call(), C, "k")
 
 
+ROWS_TEMPLATE = """{# Twice each element of rows. #}
+{% from "rows.j2" import each_row, row_maximum, row_results %}
+{% call(k) each_row(k, ["x"]) %}
+    {{ row_results(k, ["x"], {"y": "x + x"}) }}
+{% endcall %}
+"""
+
+
+@pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
+def test_a_head_that_a_template_leaves_out_is_refused(
+    define: Define, tmp_path: Path, target: Target
+) -> None:
+    define(OP + '\n    takes = frozenset({"head"})\n')
+    builder = Builder("test")
+    x = builder.input("x", TensorType("f32", (4, 3)))
+    before = builder.emit("tanh", builder.emit("relu", x))
+    y = builder.emit("turned", before)
+    node = close(tuple(builder.nodes), {before.name, y.name}, builder.nodes[0].origin)
+    call, template = Call(node, target.choose(node)), tmp_path / "turned.j2"
+    template.write_text(ROWS_TEMPLATE)
+    text = kernel_text(call, target, "k")
+    assert "tanh_f32" in text and "x + x" in text
+    look = re.compile(r"row_results\(.*\}\)")
+    template.write_text(look.sub('row_maximum(k, "high", "x")', ROWS_TEMPLATE))
+    with pytest.raises(VerifyError, match="turned leaves out the element-wise ops before it"):
+        kernel_text(call, target, "k")
+
+
 @pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_a_dtype_that_a_template_is_not_written_for(target: Target, dtype: str) -> None:

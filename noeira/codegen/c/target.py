@@ -25,7 +25,7 @@ class CTarget(Target):
     isa: ISA
     choices: Choices = NO_CHOICES
     language = "c"
-    default = DEFAULT
+    default = default_rows = DEFAULT
 
     @property
     def machine(self) -> ISA:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.cuda.anchor import CudaAnchor
 from noeira.codegen.cuda.arch import Arch
+from noeira.codegen.cuda.row import Row
 from noeira.codegen.target import Target
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from noeira.codegen.source import Source
 
 DEFAULT = CudaAnchor()
+DEFAULT_ROWS = Row()
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class CudaTarget(Target):
     choices: Choices = NO_CHOICES
     language = "cuda"
     default = DEFAULT
+    default_rows = DEFAULT_ROWS
 
     @property
     def machine(self) -> Arch:
