@@ -112,8 +112,8 @@ class FlatUpdate(Op):
         for span in attrs.ranges:
             for name, _ in span.numbers:
                 if name not in known:
-                    what = f"it lets {' and '.join(known)} vary" if known else "it lets none vary"
-                    raise VerifyError(f"{self.name}: the range {span} has no number {name}; {what}")
+                    vary = " and ".join(known) or "nothing"
+                    raise VerifyError(f"{self.name}: the range {span}: {vary} may vary, not {name}")
             try:
                 self.of_kind(attrs, span.numbers)
             except OptionError as error:
