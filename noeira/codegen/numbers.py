@@ -15,36 +15,35 @@ FUNCTIONS = {
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
 
 
-def number_text(expr: Expr) -> str:
+def number_text(expr: Expr, owner: str) -> str:
     """The C text of an expression whose variables are doubles of the same names.
 
-    Raises VerifyError for a function that there is not.
+    Raises VerifyError, in the name of its owner, for a function that there is not.
     """
+
+    def text(e: Expr) -> str:
+        if e.op == "var":
+            return e.args[0]
+        if e.op == "const":
+            return c_literal(e.args[0], "f64")
+        args = [text(arg) for arg in e.args]
+        if e.op in INFIX:
+            return f"({args[0]} {e.op} {args[1]})"
+        if e.op in COMPARED:
+            return f"{args[0]} {COMPARED[e.op]} {args[1]}"
+        if e.op == "neg":
+            return f"(-{args[0]})"
+        if e.op == "select":
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        if e.op not in FUNCTIONS:
+            known = ", ".join((*FUNCTIONS, "select"))
+            raise VerifyError(
+                f"{owner}: of what all elements have in common there is no {e.op}; "
+                f"there are {known}"
+            )
+        return f"{FUNCTIONS[e.op]}({', '.join(map(bare, args))})"
+
     return bare(text(expr))
-
-
-def text(expr: Expr) -> str:
-    """The same in parentheses, if it needs them."""
-    if expr.op == "var":
-        return expr.args[0]
-    if expr.op == "const":
-        return c_literal(expr.args[0], "f64")
-    args = [text(arg) for arg in expr.args]
-    if expr.op in INFIX:
-        return f"({args[0]} {expr.op} {args[1]})"
-    if expr.op in COMPARED:
-        return f"{args[0]} {COMPARED[expr.op]} {args[1]}"
-    if expr.op == "neg":
-        return f"(-{args[0]})"
-    if expr.op == "select":
-        return f"({args[0]} ? {args[1]} : {args[2]})"
-    if expr.op not in FUNCTIONS:
-        known = ", ".join(FUNCTIONS)
-        raise VerifyError(
-            f"a number that all elements have in common can be no {expr.op} of others: "
-            f"there are {known} and select"
-        )
-    return f"{FUNCTIONS[expr.op]}({', '.join(map(bare, args))})"
 
 
 def is_light(expr: Expr) -> bool:

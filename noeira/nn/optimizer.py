@@ -108,7 +108,7 @@ def optimizer(value: Any) -> Optimizer:
         return value
     if isinstance(value, type) and issubclass(value, Optimizer) and value.op:
         return value()
-    known = [cls.__name__ for cls in (SGD, Adam, AdamW)]
+    known = [name for name in __all__ if name != Optimizer.__name__]
     raise OptionError(
         f"optimizer must be one such as Adam(lr=1e-3), not {value!r}"
         f"{written_out('optimizer', value, known)}; there are {', '.join(known)}"

@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from needs import needs_compiler
+from sweep import assert_agrees, sample_case
+from sweep_units import C_SPLIT, CUDA_TURNS, Variant, all_ways, built
 
 import noeira
-from noeira.ir.op import OPS
+from noeira.ir.op import OPS, op
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.scalar import var
+from noeira.ir.samples import Draw, Sample
+from noeira.ir.scalar import Expr, call, var
+from noeira.ir.types import TensorType
 
 OPS_FILE = '''
 import numpy as np
@@ -158,3 +163,34 @@ def test_a_definition_run_again_takes_effect_at_once() -> None:
         program = noeira.compile(Layer, batch=1, input=(3,))
         assert program.forward(np.ones((1, 3), "f4"))[0, 0] == factor
     OPS.pop("stretch")
+
+
+@needs_compiler
+@pytest.mark.parametrize("variant", [C_SPLIT, CUDA_TURNS], ids=str)
+def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
+    class Power(Elementwise):
+        name, operands = "power_of_own_ops", ("x", "y")
+
+        def expression(self, attrs: object) -> Expr:
+            return call("pow", var("x"), var("y"))
+
+        def samples(self) -> tuple[Sample, ...]:
+            positive = Draw(TensorType("f64", (7, 33)), "positive")
+            return (Sample((positive, Draw(positive.type))),)
+
+    names = (Power.name, f"{Power.name}.d0", f"{Power.name}.d1")
+    cases = [sample_case(op(name), sample) for name in names for sample in op(name).samples()]
+    library = built(cases, variant)
+    for case in cases:
+        arrays = case.arrays()
+        assert_agrees(case, all_ways(library, case, arrays), arrays)
+    x, y = (np.asarray(array) for array in cases[0].arrays())
+    step = 1e-6
+    slopes = ((x + step) ** y - (x - step) ** y, x ** (y + step) - x ** (y - step))
+    for name, difference in zip(names[1:], slopes, strict=True):
+        read = {"a.x": x, "a.y": y, "d": np.ones_like(x)}
+        given = [read[operand] for operand in op(name).operands]
+        (slope,) = op(name).reference(None, *given)
+        np.testing.assert_allclose(slope, difference / (2 * step), rtol=1e-6, atol=1e-8)
+    for name in names:
+        OPS.pop(name)

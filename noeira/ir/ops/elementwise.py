@@ -31,6 +31,8 @@ def fault_of(expression: Any, operands: tuple[str, ...], result: str = "") -> st
         number = isinstance(expression, int | float)
         hint = f": write lift({float(expression)})" if number else ""
         return f"must be an expression, not {expression!r}{hint}"
+    if expression.op in scalar.COMPARISONS:
+        return "is a comparison: write select(…, 1, 0)"
     for name in scalar.variables(expression):
         if name not in (*operands, result):
             known = f"its operands are {', '.join(operands)}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noeira.errors import DtypeError, ShapeError, VerifyError
+from noeira.errors import DtypeError, OptionError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.checks import expect
 from noeira.ir.formula import Formula, formula
@@ -105,16 +105,19 @@ class FlatUpdate(Op):
         expect(self.name, "ok", given["ok"], FLAG)
 
     def check_numbers(self, attrs: Any) -> None:
-        """Raises VerifyError for a number of a range that the op does not let vary, and OptionError
-        for one that its attribute cannot be.
+        """Raises VerifyError for a number of a range that the op does not let vary, or that is out
+        of bounds.
         """
         known = [field.name for field in fields(attrs) if field.name in self.varying]
         for span in attrs.ranges:
             for name, _ in span.numbers:
                 if name not in known:
-                    what = f"it lets {' and '.join(known)} vary" if known else "it lets none vary"
-                    raise VerifyError(f"{self.name}: the range {span} has no number {name}; {what}")
-            self.of_kind(attrs, span.numbers)
+                    vary = " and ".join(known) or "nothing"
+                    raise VerifyError(f"{self.name}: the range {span}: {vary} may vary, not {name}")
+            try:
+                self.of_kind(attrs, span.numbers)
+            except OptionError as error:
+                raise VerifyError(f"{self.name}: the range {span}: {error}") from None
 
     def of_kind(self, attrs: Any, numbers: tuple[tuple[str, float], ...]) -> Any:
         """The attributes as they are for elements of a kind."""
@@ -135,7 +138,8 @@ class FlatUpdate(Op):
         if not isinstance(made, dict) or tuple(sorted(made)) != tuple(sorted(wanted)):
             got = ", ".join(made) if isinstance(made, dict) else repr(made)
             raise VerifyError(
-                f"{self.name}: there must be expressions for {', '.join(wanted)}, got {got}"
+                f"{self.name}: update must give expressions for {', '.join(wanted)} in a dict, "
+                f"got {got}"
             )
         known = tuple(name for name in self.given(attrs) if name != "ok")
         for name, expr in made.items():

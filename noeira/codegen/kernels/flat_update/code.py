@@ -102,7 +102,7 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
     }
     texts = found | {name: substitute(e, shared) for name, e in divided.results.items()}
     numbers = {
-        name: Number(f"n{at}", number_text(texts[name]), is_light(expr))
+        name: Number(f"n{at}", number_text(texts[name], rule.name), is_light(expr))
         for at, (name, expr) in enumerate(found.items())
     }
     read = {name for expr in found.values() for name in variables(expr)}
@@ -115,7 +115,11 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
         tuple(one for name, one in numbers.items() if name not in own),
         tuple(one for name, one in numbers.items() if name in own),
         {n: tuple(c_literal(v, "f64") for v in values[n]) for n in values if n in read},
-        {shared[n].args[0]: number_text(e) for n, e in divided.numbers.items() if e.op != "var"},
+        {
+            shared[name].args[0]: number_text(expr, rule.name)
+            for name, expr in divided.numbers.items()
+            if expr.op != "var"
+        },
         len(distinct(attrs.ranges)),
         tuple(piece.stop for piece in cut),
         tuple(piece.kind for piece in cut),
