@@ -84,8 +84,8 @@ def report_of(args: argparse.Namespace) -> CheckReport:
     """What the kernels of a network or file do wrong. Raises CompilerError without a C++ compiler,
     or if a kernel does not compile.
     """
-    from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain
     from noeira.runtime.cuda_cpu.device import CudaCpuDevice
+    from noeira.runtime.cuda_cpu.toolchain import cuda_cpu_toolchain
 
     watcher = Watcher()
     device = CudaCpuDevice(args.order, args.seed, check=True, report=watcher.report)

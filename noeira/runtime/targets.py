@@ -71,7 +71,7 @@ def open_cuda(choices: Choices) -> Toolchain:
 
 def open_cuda_cpu(choices: Choices) -> Toolchain:
     """CUDA executed by the CPU."""
-    from noeira.runtime.cuda.toolchain import cuda_cpu_toolchain
+    from noeira.runtime.cuda_cpu.toolchain import cuda_cpu_toolchain
 
     return cuda_cpu_toolchain()
 

@@ -1,4 +1,4 @@
-"""What turns plans into CUDA programs: for a GPU, or for the CPU in its place."""
+"""What turns plans into CUDA programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.cuda.arch import DEFAULT_ARCH, Arch, arch, arch_of, capability_of
+from noeira.codegen.cuda.arch import Arch, arch_of, capability_of
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.runtime.cuda.builder import PTX, CudaBuilder
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from noeira.runtime.build.builder import LibraryBuilder
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.build.library import Library
-    from noeira.runtime.cuda_cpu.device import CudaCpuDevice
     from noeira.runtime.device.device import Device
 
 
@@ -85,19 +84,3 @@ def cuda_toolchain(kind: Arch | None = None) -> CudaToolchain:
     found = kind or arch_of(capability_of(open_cuda().arch))
     builder = CudaBuilder(require_cuda_compiler(cache), found)
     return CudaToolchain("cuda", found, builder, cache, open_cuda)
-
-
-def cuda_cpu_toolchain(
-    device: CudaCpuDevice | None = None, kind: Arch | None = None
-) -> CudaToolchain:
-    """For the CPU in place of a kind of GPU, by default the usual one; in check mode if the device
-    is. Raises CompilerError without a C++ compiler.
-    """
-    from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.cuda_cpu.builder import CudaCpuBuilder
-    from noeira.runtime.cuda_cpu.compiler import require_cxx_compiler
-    from noeira.runtime.cuda_cpu.device import cuda_cpu_device
-
-    cache, used = open_cache(), device or cuda_cpu_device()
-    builder = CudaCpuBuilder(require_cxx_compiler(cache), cache, used.checked is not None)
-    return CudaToolchain("cuda-cpu", kind or arch(DEFAULT_ARCH), builder, cache, lambda: used)
