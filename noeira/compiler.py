@@ -21,11 +21,11 @@ from noeira.log import log_once
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, Options, options_of, takes
 from noeira.passes.pipeline import resume
+from noeira.runtime.built_unit import NOTHING, BuiltUnit
 from noeira.runtime.program import Program
 from noeira.runtime.reference import ReferenceToolchain
 from noeira.runtime.targets import TARGETS
 from noeira.runtime.toolchain import Toolchain
-from noeira.runtime.unit import NOTHING, Unit
 
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
@@ -65,13 +65,13 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
     job = Job(kind, options)
     toolchain = TARGETS[options.target].open(options.choices)
     name = kind.__name__
-    entries, units = job.entries(), list[Unit]()
+    entries, units = job.entries(), list[BuiltUnit]()
 
-    def build_entries() -> Unit:
+    def build_entries() -> BuiltUnit:
         units.append(build(name, entries, toolchain))
         return units[0]
 
-    def build_resident(samples: int, test_samples: int) -> tuple[Unit, DataPass, DataPass]:
+    def build_resident(samples: int, test_samples: int) -> tuple[BuiltUnit, DataPass, DataPass]:
         check_unchanged(entries)
         training, evaluation = job.training(samples), job.evaluation(test_samples)
         resident = [*training.entries, job.order(samples), *evaluation.entries]
@@ -88,7 +88,7 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
         seed=options.seed,
         trains=options.optimizer is not None,
         metrics=options.metric_names,
-        states=tuple(kind.states()),
+        buffers=tuple(kind.buffers()),
         module=instance,
         choices=toolchain.choices,
     )
@@ -99,8 +99,8 @@ def build(
     name: str,
     entries: Sequence[Entry],
     toolchain: Toolchain | ReferenceToolchain,
-    earlier: Unit = NOTHING,
-) -> Unit:
+    earlier: BuiltUnit = NOTHING,
+) -> BuiltUnit:
     """Entries become one unit of entry points. What the
     program's earlier unit has of its kernels keeps its name, and is not compiled again.
     """

@@ -17,11 +17,11 @@ from noeira.codegen.choices import ChoicesLike
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.random import check_seed
+from noeira.nn.core.criteria import check_metrics, target_patterns
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.instance import check_dtype
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Shape
-from noeira.nn.core.targets import check_metrics, target_patterns
 from noeira.nn.core.trace import per_sample
 from noeira.nn.loss import CrossEntropy, Loss, LossLike, loss_type
 from noeira.nn.metrics import Accuracy, MetricLike, metric_types

@@ -24,7 +24,7 @@ from noeira.ir.types import TensorType
 
 COUNTER, FLAG, TOTAL = TensorType("i64", ()), TensorType("bool", ()), TensorType("f64", ())
 
-# The parameters; the states of modules that have the network's dtype; the gradients of one call.
+# The parameters; the buffers of modules that have the network's dtype; the gradients of one call.
 PARAMS, BUFFERS, GRADIENTS = "params", "buffers", "gradients"
 # Calls of training entries that were made, ok or not; with the seed, what random numbers follow
 # from.

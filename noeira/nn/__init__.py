@@ -12,7 +12,7 @@ from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
 from noeira.nn.core.module import Module
 from noeira.nn.core.names import refuse as _refuse
-from noeira.nn.core.parameters import Param, Parameter, ParamInfo, State, StateInfo
+from noeira.nn.core.parameters import Buffer, BufferInfo, Param, Parameter, ParamInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import derived, flag, module, modules, number, size
 from noeira.nn.loss import *
@@ -21,7 +21,7 @@ from noeira.nn.optimizer import *
 from noeira.nn.primitives import *
 
 # What a layer of one's own is written with.
-__all__ = ["Module", "Param", "ParamInfo", "Parameter", "Scope", "State", "StateInfo", "Value"]
+__all__ = ["Buffer", "BufferInfo", "Module", "Param", "ParamInfo", "Parameter", "Scope", "Value"]
 __all__ += ["derived", "flag", "module", "modules", "number", "size"]
 __all__ += combinators.__all__
 __all__ += _init.__all__

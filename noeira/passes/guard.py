@@ -1,4 +1,4 @@
-"""guard: the states of modules, too, keep their value over a step that is not ok.
+"""guard: the buffers, too, keep their value over a step that is not ok.
 
     %buffers.next = pack(%0.mean.next)
     %ok = finite(%loss)
@@ -35,7 +35,7 @@ class Guard(Pass):
         found = unguarded(graph)
         if not found:
             return graph
-        with builder.at(Origin(ROOT, "states of modules", self.name)):
+        with builder.at(Origin(ROOT, "buffers", self.name)):
             for index, update in enumerate(graph.updates):
                 if update in found:
                     state, new = update.state, update.new

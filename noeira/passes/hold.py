@@ -1,4 +1,4 @@
-"""hold: the states of modules stay as they are, for entries that only look at a batch.
+"""hold: the buffers stay as they are, for entries that only look at a batch.
 
 update %buffers = %buffers.next
 update %tick = %tick.next            becomes      update %tick = %tick.next

@@ -37,7 +37,7 @@ HINT = "└ "
 
 
 @dataclass(frozen=True)
-class Launch:
+class ExplainedLaunch:
     """One launch. bytes: what it must at least move between its kernel and memory.
 
     ops: the plain operations it does; stages: its functions, in order; hint: what to write so that
@@ -104,7 +104,7 @@ class Explanation:
 
     name: str
     target: str
-    launches: tuple[Launch, ...]
+    launches: tuple[ExplainedLaunch, ...]
     arena_bytes: int
     choices: Choices = NO_CHOICES
     note: str = ""
@@ -175,7 +175,7 @@ class Explanation:
         return [f"choices: {by_table} from {name}, {chosen.count(RULE)} by rule"]
 
 
-def row(launch: Launch) -> tuple[str, ...]:
+def row(launch: ExplainedLaunch) -> tuple[str, ...]:
     """A launch's cells; behind the reason stand several stages, and the table that chose them."""
     why = launch.why
     if len(launch.stages) > 1:
@@ -311,10 +311,12 @@ def table_name(choices: Choices) -> str:
     return choices.name or "a table"
 
 
-def launch_of(number: int, call: Call, kernel: str, graph: ComputeGraph, chosen: str) -> Launch:
+def launch_of(
+    number: int, call: Call, kernel: str, graph: ComputeGraph, chosen: str
+) -> ExplainedLaunch:
     """One launch."""
     node, cost = call.node, node_cost(call.node)
-    return Launch(
+    return ExplainedLaunch(
         number,
         kernel,
         tuple(part.op.name for part in node.parts),

@@ -11,7 +11,7 @@ from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.ir.types import DTYPE_BYTES
 from noeira.machine.limits import Limits
-from noeira.report.explain import Launch
+from noeira.report.explain import ExplainedLaunch
 from noeira.report.reuse import Moved, traffic
 from noeira.report.table import plural, short, table
 
@@ -52,7 +52,7 @@ class TimedLaunch:
     for others. bound: `compute`, a level of memory, or `overhead`. dtype: of its arithmetic.
     """
 
-    launch: Launch
+    launch: ExplainedLaunch
     median: float
     minimum: float
     share: float
@@ -206,7 +206,9 @@ class Profile:
         return self.text()
 
 
-def profile_of(plan: Plan, launches: Sequence[Launch], samples: Samples, limits: Limits) -> Profile:
+def profile_of(
+    plan: Plan, launches: Sequence[ExplainedLaunch], samples: Samples, limits: Limits
+) -> Profile:
     """The profile of a plan, whose launches are given as `explained` has them."""
     import numpy as np
 
@@ -231,7 +233,7 @@ def profile_of(plan: Plan, launches: Sequence[Launch], samples: Samples, limits:
 
 
 def timed_launch(
-    launch: Launch, stages: np.ndarray, work: np.ndarray, floor: tuple[float, str, str]
+    launch: ExplainedLaunch, stages: np.ndarray, work: np.ndarray, floor: tuple[float, str, str]
 ) -> TimedLaunch:
     """A launch from its samples, (steps, stages), and its floor; its share is still to be known."""
     import numpy as np

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.ir.entry import DataPass, Entry
+    from noeira.runtime.built_unit import BuiltUnit
     from noeira.runtime.entry_point import EntryPoint
-    from noeira.runtime.unit import Unit
 
 
 # Builds the entries of resident data sets: (training samples, evaluation samples) -> unit, and how
 # each of the two is gone through.
-BuildResident: TypeAlias = "Callable[[int, int], tuple[Unit, DataPass, DataPass]]"
+BuildResident: TypeAlias = "Callable[[int, int], tuple[BuiltUnit, DataPass, DataPass]]"
 
 # What makes a program have an entry.
 ADVICE = {
@@ -46,14 +46,14 @@ class Program:
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
-    `reference`. choices: the table it is compiled with. states: the paths of the states of modules.
+    `reference`. choices: the table it is compiled with. buffers: their paths.
     """
 
     def __init__(
         self,
         name: str,
         store: Store,
-        build_entries: Callable[[], Unit],
+        build_entries: Callable[[], BuiltUnit],
         build_resident: BuildResident,
         inputs: tuple[Input, ...],
         *,
@@ -62,7 +62,7 @@ class Program:
         seed: int,
         trains: bool,
         metrics: tuple[str, ...] = (),
-        states: tuple[str, ...] = (),
+        buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,
     ) -> None:
@@ -71,14 +71,14 @@ class Program:
         self.module, self.choices = module, choices
         self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs
         self.own_states: dict[str, np.ndarray] = {}
-        self.units: list[Unit] = []
+        self.units: list[BuiltUnit] = []
         self.entries: dict[str, EntryPoint] = {}
         self.declared: dict[str, Entry] = {}
         self.resident: ResidentData | None = None
-        self.params, self.tensors = Parameters(store), Tensors(store, states)
+        self.params, self.tensors = Parameters(store), Tensors(store, buffers)
         self.ready = self.closed = False
 
-    def replace(self, old: Unit | None, new: Unit) -> None:
+    def replace(self, old: BuiltUnit | None, new: BuiltUnit) -> None:
         """Have the entries of a unit, in place of another's if there is one."""
         self.units = [*(unit for unit in self.units if unit is not old), new]
         self.entries = {name: e for unit in self.units for name, e in unit.entries.items()}
@@ -93,7 +93,7 @@ class Program:
             self.ready = True
         return self
 
-    def connect_all(self, unit: Unit) -> None:
+    def connect_all(self, unit: BuiltUnit) -> None:
         """Give the entries of a unit the memory of their states."""
         for entry in unit.entries.values():
             self.connect(entry)
@@ -150,7 +150,7 @@ class Program:
         """One training step on a batch; gives the loss before the update.
 
         x: (batch, …), several inputs as a tuple; y: the target, several as a tuple. A loss that is
-        not finite leaves parameters, moments, states of modules and the count of updates as they
+        not finite leaves parameters, moments, buffers and the count of updates as they
         were. Raises ShapeError or DtypeError.
         """
         return self.loss_of("step", x, y)

@@ -12,8 +12,8 @@ from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import STATE
 from noeira.ir.states import BAD
 from noeira.log import log_once
+from noeira.runtime.built_unit import BuiltUnit
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
-from noeira.runtime.unit import Unit
 
 NO_COMPILER = "no C compiler was found: programs run on the NumPy reference, slowly.\n"
 
@@ -60,10 +60,10 @@ class ReferenceToolchain:
         """The entry point of a graph after its last pass."""
         return ReferenceEntry(graph)
 
-    def unit(self, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
+    def unit(self, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> BuiltUnit:
         """The entry points of a program."""
         pairs = zip(declared, graphs, strict=True)
-        return Unit(tuple(declared), {entry.name: self.entry(graph) for entry, graph in pairs})
+        return BuiltUnit(tuple(declared), {entry.name: self.entry(graph) for entry, graph in pairs})
 
 
 def reference_without_compiler() -> ReferenceToolchain:

@@ -57,7 +57,7 @@ class Store:
     """Arrays by the name of their state, made zero on first use; parameters and most states of
     modules are views of flat ones.
 
-    layout, buffers: of the parameters, and of the states of modules that are parts of %buffers.
+    layout, buffers: of the parameters, and of the buffers of modules that are parts of %buffers.
     One lock: a call that works on the memory holds it, so calls from other threads wait. A copy, or
     what comes out of a pickle, has memory and a lock of its own.
 
@@ -130,8 +130,8 @@ class Store:
         view[...] = elements(name, value, view)
 
     def view(self, kind: str, name: str) -> np.ndarray:
-        """A parameter's `val` or `grd`; or, of kind `state`, the state of a module."""
-        if kind != "state":
+        """A parameter's `val` or `grd`; or, of kind `buffer`, a buffer."""
+        if kind != "buffer":
             return part(self.array(KINDS[kind], self.flat_type()), self.layout.member(name))
         if name in self.memory:
             return self.current(name)

@@ -54,15 +54,15 @@ class Parameters(Mapping[str, Any]):
 
 
 class Tensors(Parameters):
-    """All that a network has learnt: the parameters, and the states of its modules, such as running
-    statistics. `numpy.savez("net.npz", **program.tensors)` is a checkpoint, which `load` takes.
+    """All that a network has learnt: the parameters, and the buffers, such as running statistics.
+    `numpy.savez("net.npz", **program.tensors)` is a checkpoint, which `load` takes.
     """
 
     noun = "elements"
 
-    def __init__(self, store: Store, states: Sequence[str]) -> None:
+    def __init__(self, store: Store, buffers: Sequence[str]) -> None:
         super().__init__(store)
-        self.kinds |= dict.fromkeys(states, "state")
+        self.kinds |= dict.fromkeys(buffers, "buffer")
 
     def load(self, values: Mapping[str, Any]) -> None:
         """Assign every tensor, as from `numpy.load("net.npz")`.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
+from noeira.runtime.built_unit import BuiltUnit
 from noeira.runtime.c.compiled_entry import CompiledEntry
 from noeira.runtime.entry_point import EntryPoint
-from noeira.runtime.unit import Unit
 
 if TYPE_CHECKING:
     from noeira.codegen.c.isa import ISA
@@ -58,13 +58,13 @@ class Toolchain(ABC):
 
     def unit(
         self, declared: Sequence[Entry], request: str, library: Library, plans: Sequence[Plan]
-    ) -> Unit:
+    ) -> BuiltUnit:
         """The entry points of a library that a request led to."""
         pairs = enumerate(zip(declared, plans, strict=True))
         entries = {one.name: self.entry(plan, library, index) for index, (one, plan) in pairs}
         folder = str(library.entry_folder)
         kept = library.text, folder, library.entry.key, tuple(plans), request
-        return Unit(tuple(declared), entries, *kept)
+        return BuiltUnit(tuple(declared), entries, *kept)
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
         """The key of what decides a unit: graphs with the passes to run on them, target, table of

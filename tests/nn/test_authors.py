@@ -80,4 +80,4 @@ def test_own_layers_are_types_like_any_other():
     assert Affine.of(4, shift=False) is Affine[4, False]
     assert list(Affine[4].parameters()) == ["gain", "shift"]
     assert list(Affine[4, False].parameters()) == ["gain"]
-    assert list(Sequential[ReLU, Affine[4]].states()) == ["1.calls"]
+    assert list(Sequential[ReLU, Affine[4]].buffers()) == ["1.calls"]

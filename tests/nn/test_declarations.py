@@ -52,7 +52,10 @@ def a_class(parent: type = Module, **body: Any) -> Callable[[], type]:
             a_class(trace=Param("3", init="bias")),
             "Own: trace is a name of Module's own; call it otherwise",
         ),
-        (a_class(state=lambda self: 0), "Own: state is a name of Module's own; call it otherwise"),
+        (
+            a_class(buffer=lambda self: 0),
+            "Own: buffer is a name of Module's own; call it otherwise",
+        ),
         (a_class(sizes=(1, 2)), "Own: sizes is a name of Module's own; call it otherwise"),
         (
             a_class(Tanh, op=Param("3", init="bias")),

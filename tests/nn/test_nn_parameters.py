@@ -15,6 +15,7 @@ from noeira.errors import NoeiraError, OptionError, ShapeError
 from noeira.ir.random import INITIAL_STREAM, Distribution, constant, fill
 from noeira.nn import (
     Adam,
+    Buffer,
     CrossEntropy,
     Deterministic,
     Fused,
@@ -29,7 +30,6 @@ from noeira.nn import (
     Repeat,
     Residual,
     Sequential,
-    State,
     Tanh,
     size,
 )
@@ -43,8 +43,8 @@ class Filter(Module):
     IC, OC, K = size(), size(), size()
     weight = Param("OC", "IC", "K", "K", fans=("IC*K*K", "OC*K*K"))
     gamma = Param("OC", init=constant(1.0))
-    running_var = State("OC", init=constant(1.0))
-    count = State(dtype="i64")
+    running_var = Buffer("OC", init=constant(1.0))
+    count = Buffer(dtype="i64")
     signature = "(IC, H, W) -> (OC, H, W)"
 
 
@@ -70,7 +70,7 @@ def test_a_fused_type_with_one_parametrised_part_adds_nothing():
     assert list(Fused[Affine[4], Tanh].parameters()) == ["gain", "shift"]
     two = Fused[Affine[4], Tanh, Affine[4, False]]
     assert list(two.parameters()) == ["0.gain", "0.shift", "2.gain"]
-    assert list(two.states()) == ["0.calls", "2.calls"]
+    assert list(two.buffers()) == ["0.calls", "2.calls"]
 
 
 def test_what_is_known_of_a_parameter():
@@ -88,7 +88,7 @@ def test_shapes_and_fans_are_expressions_in_the_type_parameters():
     assert (weight.shape, weight.fan_in, weight.fan_out) == ((8, 3, 5, 5), 75, 200)
     assert weight.decay and not gamma.decay
     assert gamma.distribution(Kaiming()) == constant(1.0)
-    var, count = Filter[3, 8, 5].states().values()
+    var, count = Filter[3, 8, 5].buffers().values()
     assert (var.path, var.shape, var.dtype, var.init) == ("running_var", (8,), None, constant(1.0))
     assert (count.shape, count.dtype, count.size) == ((), "i64", 1)
 
@@ -253,10 +253,10 @@ def test_states_of_an_instance():
     net = Sequential[Filter[3, 8, 1], Filter[8, 2, 1]]()
     assert (net[1].running_var.val == 1).all() and net[1].running_var.val.shape == (2,)
     net[1].running_var.val[0] = 5.0
-    assert net.state("1.running_var").val[0] == 5.0
+    assert net.buffer("1.running_var").val[0] == 5.0
     assert (net[0].gamma.val == 1).all()
     assert net[0].count.val.dtype == np.int64
-    assert repr(net[0].count) == "<StateTensor 0.count []>"
+    assert repr(net[0].count) == "<BufferTensor 0.count []>"
 
 
 def test_a_module_without_parameters_has_an_instance_too():

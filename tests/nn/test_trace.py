@@ -20,6 +20,7 @@ from noeira.nn import (
     MSE,
     Accuracy,
     Adam,
+    Buffer,
     CrossEntropy,
     Deterministic,
     Fused,
@@ -33,7 +34,6 @@ from noeira.nn import (
     Residual,
     Scope,
     Sequential,
-    State,
     Tanh,
     TopK,
     Xavier,
@@ -69,7 +69,7 @@ class Shift(Module):
 
     N = size()
     shift = Param("N", init="bias")
-    seen = State("N")
+    seen = Buffer("N")
     signature = "(N) -> (N)"
 
     @classmethod
@@ -116,7 +116,7 @@ def test_outputs_may_be_what_is_given_or_a_view_or_the_same_twice():
 class Latest(Module):
     """Gives what it also keeps."""
 
-    last = State("1", "3", dtype="f32")
+    last = Buffer("1", "3", dtype="f32")
     signature = "(3) -> (3)"
 
     @classmethod
@@ -175,7 +175,7 @@ def test_states_and_phases():
     assert "initial %0.seen = zero()" in lines(train)
     pack = 'pack(%0.column_sum) {layout = "buffers", size = 32, offsets = [0]}'
     assert lines(train)[-3:] == [
-        f"%buffers.next = {pack} : f32 @buffers   from net: states side by side by trace",
+        f"%buffers.next = {pack} : f32 @buffers   from net: buffers side by side by trace",
         "update %buffers = %buffers.next",
         "return %0.add",
     ]
@@ -279,7 +279,7 @@ class Sloppy(Module):
     """What `how` does with its state."""
 
     gain = Param("1", init="bias")
-    mean = State("1")
+    mean = Buffer("1")
     signature = "(1) -> (1)"
     how: Any = None
 
@@ -300,10 +300,10 @@ def twice(scope: Scope, x: Value) -> None:
     [
         (lambda s, x: s.update("mena", x), "train", "has no parameter mena; it has gain, mean"),
         (lambda s, x: s.update("gain", x), "train", "gain is a parameter, which the optimizer up"),
-        (lambda s, x: s.update("mean", x), "train", "of mean is f32[1, 1], but the state is f32[1"),
+        (lambda s, x: s.update("mean", x), "train", "of mean is f32[1, 1], but the buffer is f32["),
         (lambda s, x: s.update("mean", 0.0), "train", "of mean is 0.0, not a value of the graph"),
         (lambda s, x: s.update("mean", Sloppy.mean), "train", "is the declaration of mean (write"),
-        (twice, "train", "the update of mean: it is updated already, and a step updates a state o"),
+        (twice, "train", "the update of mean: it is updated already, and a step updates a buffer "),
         (twice, "eval", 'the update of mean is for training: emit it where scope.phase is "train"'),
         (lambda s, x: s.random(), "eval", "asks for random numbers, which only a training step ha"),
         (lambda s, x: s.random(), "train", "to trace it, give a loss"),
@@ -318,7 +318,7 @@ def test_what_cannot_be_updated(how: Any, phase: Any, message: str, monkeypatch:
 
 def test_a_fused_type_may_hold_states_and_random_numbers():
     class Drawing(Module):
-        seen = State("3")
+        seen = Buffer("3")
         signature = "(3) -> (3)"
 
         @classmethod
@@ -343,6 +343,8 @@ def test_a_fused_type_may_hold_states_and_random_numbers():
 
 
 def test_a_dtype_that_there_is_not():
-    with pytest.raises(CompositionError, match="State: there is no dtype 'float32'; there are f32"):
-        State("3", dtype="float32")
-    assert repr(Shift.seen) == "seen = State('N')"
+    with pytest.raises(
+        CompositionError, match="Buffer: there is no dtype 'float32'; there are f32"
+    ):
+        Buffer("3", dtype="float32")
+    assert repr(Shift.seen) == "seen = Buffer('N')"

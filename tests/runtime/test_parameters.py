@@ -41,7 +41,7 @@ def test_parameters_are_loaded_all_or_not_at_all(tmp_path: Path):
         assert all(np.array_equal(second.params[n], a) for n, a in values.items())
 
 
-def test_a_checkpoint_has_the_states_of_modules(tmp_path: Path):
+def test_a_checkpoint_has_the_buffers(tmp_path: Path):
     options: dict[str, Any] = {"loss": CrossEntropy, "optimizer": SGD(lr=0.1), "batch": 5}
     first, second = (noeira.compile(Normed, seed=seed, **options) for seed in (1, 2))
     x, y = np.random.default_rng(0).random((5, 4), np.float32), np.arange(5) % 3
@@ -49,11 +49,11 @@ def test_a_checkpoint_has_the_states_of_modules(tmp_path: Path):
         first.step(x, y)
     np.savez(tmp_path / "net.npz", **first.tensors)
     with np.load(tmp_path / "net.npz") as saved:
-        assert {*saved} == {*first.params, *Normed.states()}
+        assert {*saved} == {*first.params, *Normed.buffers()}
         second.tensors.load(saved)
     np.testing.assert_array_equal(second.forward(x), first.forward(x))
     assert second.tensors["1.calls"] == 3
-    assert second.module.state("1.mean").val.tobytes() == first.tensors["1.mean"].tobytes()
+    assert second.module.buffer("1.mean").val.tobytes() == first.tensors["1.mean"].tobytes()
     assert second.step(x, y) == first.step(x, y)
     before = {name: array.copy() for name, array in second.tensors.items()}
     for given, message in (

@@ -31,8 +31,8 @@ def compiled(target: str, dtype: Any = "f32", net: Any = Net) -> noeira.Program:
 
 def states(program: noeira.Program) -> dict[str, np.ndarray]:
     """The states of the modules, copied."""
-    paths = type(program.module).states()
-    return {path: program.store.view("state", path).copy() for path in paths}
+    paths = type(program.module).buffers()
+    return {path: program.store.view("buffer", path).copy() for path in paths}
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -18,7 +18,7 @@ from noeira.ir.random import constant
 from noeira.ir.samples import Sample, each
 from noeira.ir.scalar import Expr, var
 from noeira.ir.types import TensorType
-from noeira.nn import Fused, Linear, Module, Param, ReLU, Scope, Sequential, State, Tanh, size
+from noeira.nn import Buffer, Fused, Linear, Module, Param, ReLU, Scope, Sequential, Tanh, size
 
 EPS = 1e-5
 MOMENTUM = 0.25
@@ -94,8 +94,8 @@ class BatchNorm1D(Module):
     DIM = size()
     gain = Param("DIM", init=constant(1.0))
     shift = Param("DIM", init=constant(0.0))
-    mean = State("DIM", init=constant(0.0))
-    rstd = State("DIM", init=constant(1.0))
+    mean = Buffer("DIM", init=constant(0.0))
+    rstd = Buffer("DIM", init=constant(1.0))
     signature = "(DIM) -> (DIM)"
 
     @classmethod

@@ -19,9 +19,9 @@ from noeira.ir.graph import ComputeGraph, Node
 from noeira.ir.plan import Choice, Plan, Stage
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
+from noeira.runtime.built_unit import BuiltUnit
 from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
 from noeira.runtime.device.launched_entry import LaunchedEntry
-from noeira.runtime.unit import Unit
 
 Operation = tuple[str, int]
 
@@ -197,15 +197,15 @@ def typed(room: np.ndarray, type: TensorType) -> np.ndarray:
     return array.reshape(type.shape) if array.size == type.size else array
 
 
-def launched_unit(device: FakeDevice) -> Callable[..., Unit]:
+def launched_unit(device: FakeDevice) -> Callable[..., BuiltUnit]:
     """What makes, in place of the reference, a unit of graphs whose entries the device launches."""
 
-    def unit(self: object, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> Unit:
+    def unit(self: object, declared: Sequence[Entry], graphs: Sequence[ComputeGraph]) -> BuiltUnit:
         plans = [make_plan(graph, choose, "fake") for graph in graphs]
         entries = {
             entry.name: LaunchedEntry(plan, device, kernels(plan)[1], kernels(plan)[0])
             for entry, plan in zip(declared, plans, strict=True)
         }
-        return Unit(tuple(declared), dict(entries))
+        return BuiltUnit(tuple(declared), dict(entries))
 
     return unit

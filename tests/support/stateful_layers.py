@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noeira.ir.graph import Value
 from noeira.ir.random import Distribution, constant
-from noeira.nn import Linear, Module, Param, Scope, Sequential, State, Tanh, size
+from noeira.nn import Buffer, Linear, Module, Param, Scope, Sequential, Tanh, size
 
 
 class RunningMean(Module):
@@ -14,9 +14,9 @@ class RunningMean(Module):
 
     DIM = size()
     shift = Param("DIM", init="bias")
-    calls = State(dtype="i64")
-    mean = State("DIM", init=constant(0.5))
-    scale = State("DIM", init=Distribution("normal", (0.0, 1.0)))
+    calls = Buffer(dtype="i64")
+    mean = Buffer("DIM", init=constant(0.5))
+    scale = Buffer("DIM", init=Distribution("normal", (0.0, 1.0)))
     signature = "(DIM) -> (DIM)"
 
     @classmethod

@@ -14,6 +14,7 @@ from noeira.nn import (
     Accuracy,
     Adam,
     AdamW,
+    Buffer,
     Clamp,
     CrossEntropy,
     Fused,
@@ -36,7 +37,6 @@ from noeira.nn import (
     ScaledKaiming,
     Scope,
     Sequential,
-    State,
     Tanh,
     TopK,
     derived,
@@ -73,7 +73,7 @@ class Affine(Module):
     SHIFT = flag(True)
     gain = Param("DIM", init="bias")
     shift = Param("DIM", init="bias", when="SHIFT")
-    calls = State("DIM")
+    calls = Buffer("DIM")
     signature = "(*, DIM) -> (*, DIM)"
 
     @classmethod

@@ -102,7 +102,7 @@ class Fused(Chain):
     @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
         parts = cls.parts()
-        if sum(bool(part.parameters() or part.states()) for part in parts) > 1:
+        if sum(bool(part.parameters() or part.buffers()) for part in parts) > 1:
             return super().children()
         return tuple(("", part) for part in parts)
 
@@ -113,7 +113,7 @@ class Fused(Chain):
     def __getattr__(self, name: str) -> Any:
         """A tensor of a part that has no position of its own: `net[0].weight`."""
         for index, (path, part) in enumerate(type(self).children()):
-            if path == "" and (name in part.own_params or name in part.own_states):
+            if path == "" and (name in part.own_params or name in part.own_buffers):
                 return getattr(self.child(index), name)
         raise AttributeError(f"{type(self)!r} has no attribute {name!r}")
 

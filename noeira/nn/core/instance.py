@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.states import BUFFERS, PARAMS
 from noeira.nn.core.init import initializer
-from noeira.nn.core.parameters import Parameter, StateTensor, joined
+from noeira.nn.core.parameters import BufferTensor, Parameter, joined
 from noeira.nn.core.slots import described
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class Instance:
     """The half of `Module` that has memory. A child is a view of the same store at its own path.
 
     `copy.deepcopy` and `pickle` give an instance with memory of its own: parameters, moments and
-    states (those of the whole network, for a child). `copy.copy` gives another name for the same
+    buffers (those of the whole network, for a child). `copy.copy` gives another name for the same
     memory.
     """
 
@@ -65,12 +65,12 @@ class Instance:
             raise missing(self, "parameter", path, infos)
         return Parameter(joined(self.path, path), infos[path].shape, self.store)
 
-    def state(self: Any, path: str) -> StateTensor:
-        """The state at a dotted path. Raises CompositionError that lists what there is."""
-        infos = type(self).states()
+    def buffer(self: Any, path: str) -> BufferTensor:
+        """The buffer at a dotted path. Raises CompositionError that lists what there is."""
+        infos = type(self).buffers()
         if path not in infos:
-            raise missing(self, "state", path, infos)
-        return StateTensor(joined(self.path, path), infos[path].shape, self.store)
+            raise missing(self, "buffer", path, infos)
+        return BufferTensor(joined(self.path, path), infos[path].shape, self.store)
 
     def __repr__(self) -> str:
         module: Any = type(self)

@@ -30,7 +30,7 @@ from noeira.nn.core.declaration import check_declaration
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.instance import Instance
 from noeira.nn.core.module_type import ModuleType, made_type
-from noeira.nn.core.parameters import Param, ParamInfo, State, StateInfo, infos
+from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo, infos
 from noeira.nn.core.signature import Pattern, Shape, Signature, listed, parse_signature, pattern
 from noeira.nn.core.slots import Slot
 from noeira.nn.core.unify import Misfit, closed, solve
@@ -54,7 +54,7 @@ class Module(Instance, metaclass=ModuleType):
 
     _slots: ClassVar[dict[str, Slot]] = {}
     _params: ClassVar[dict[str, Param]] = {}
-    _states: ClassVar[dict[str, State]] = {}
+    _buffers: ClassVar[dict[str, Buffer]] = {}
     _made: ClassVar[tuple[Any, tuple[Any, ...]] | None] = None
     signature: ClassVar[str] = ""
     role: ClassVar[Literal["layer", "loss", "metric"]] = "layer"
@@ -67,7 +67,7 @@ class Module(Instance, metaclass=ModuleType):
         own = cls.__dict__
         cls._slots = declared(cls._slots, own, Slot)
         cls._params = declared(cls._params, own, Param)
-        cls._states = declared(cls._states, own, State)
+        cls._buffers = declared(cls._buffers, own, Buffer)
         check_declaration(cls)
 
     def __class_getitem__(cls, args: Any) -> type[Self]:
@@ -114,9 +114,9 @@ class Module(Instance, metaclass=ModuleType):
         return cls.remembered("_every_parameter", lambda: MappingProxyType(infos(cls, Param)))
 
     @classmethod
-    def states(cls) -> Mapping[str, StateInfo]:
-        """Every state by its dotted path, in definition order; nothing is allocated."""
-        return cls.remembered("_every_state", lambda: MappingProxyType(infos(cls, State)))
+    def buffers(cls) -> Mapping[str, BufferInfo]:
+        """Every buffer by its dotted path, in definition order; nothing is allocated."""
+        return cls.remembered("_every_buffer", lambda: MappingProxyType(infos(cls, Buffer)))
 
     @classmethod
     def layout(cls) -> Layout:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from noeira.errors import CompositionError
 from noeira.nn.core.binding import bind, type_text, usage
-from noeira.nn.core.parameters import Param, State
+from noeira.nn.core.parameters import Buffer, Param
 from noeira.nn.core.slots import Slot
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ModuleType(type):
 
     _slots: dict[str, Slot]
     _params: dict[str, Param]
-    _states: dict[str, State]
+    _buffers: dict[str, Buffer]
     _made: tuple[Any, tuple[Any, ...]] | None
 
     @property
@@ -44,9 +44,9 @@ class ModuleType(type):
         return cls._params
 
     @property
-    def own_states(cls) -> Mapping[str, State]:
-        """The states that the class itself declares."""
-        return cls._states
+    def own_buffers(cls) -> Mapping[str, Buffer]:
+        """The buffers that the class itself declares."""
+        return cls._buffers
 
     @property
     def values(cls) -> tuple[Any, ...] | None:

@@ -1,4 +1,4 @@
-"""Parameters and states: descriptors on a module type, and what they are on a type and on an
+"""Parameters and buffers: descriptors on a module type, and what they are on a type and on an
 instance.
 """
 
@@ -28,7 +28,7 @@ Rule: TypeAlias = "str | Distribution"
 
 
 class Tensor:
-    """What `Param` and `State` share: a shape in the type parameters of the module, and a
+    """What `Param` and `Buffer` share: a shape in the type parameters of the module, and a
     condition.
 
     shape: for each axis an expression in the type parameters, such as "OUT" or "IC*K*K".
@@ -78,7 +78,7 @@ class Tensor:
         return self.shape
 
     def __repr__(self) -> str:
-        """As it is written: `running_mean = State('C')`."""
+        """As it is written: `running_mean = Buffer('C')`."""
         return f"{self.name} = {type(self).__name__}({', '.join(map(repr, self.shape))})"
 
     def absent(self, module: type[Module]) -> AttributeError:
@@ -153,8 +153,8 @@ class Param(Tensor):
         )
 
 
-class State(Tensor):
-    """A tensor that outlives a step and has no gradient: `running_mean = State("C")`.
+class Buffer(Tensor):
+    """A tensor that outlives a step and has no gradient: `running_mean = Buffer("C")`.
 
     `trace` reads it as it reads a parameter, `scope.param("running_mean")`, and gives it the value
     that it has from the next step on by `scope.update`.
@@ -172,29 +172,29 @@ class State(Tensor):
         self.init, self.dtype = init or zero(), dtype
         if dtype is not None and dtype not in DTYPE_BYTES:
             raise CompositionError(
-                f"State: there is no dtype {dtype!r}; there are {', '.join(DTYPE_BYTES)}"
+                f"Buffer: there is no dtype {dtype!r}; there are {', '.join(DTYPE_BYTES)}"
             )
 
     @overload
-    def __get__(self, instance: None, owner: type) -> State: ...
+    def __get__(self, instance: None, owner: type) -> Buffer: ...
     @overload
-    def __get__(self, instance: Module, owner: type) -> StateTensor: ...
+    def __get__(self, instance: Module, owner: type) -> BufferTensor: ...
     def __get__(self, instance: Module | None, owner: type) -> Any:
         if instance is None:
             return self
         if not self.exists(owner):
             raise self.absent(owner)
-        return instance.state(self.name)
+        return instance.buffer(self.name)
 
     def __set__(self, instance: Module, value: Any) -> None:
         raise AttributeError(
             f"the tensor of {self.name} is changed in place: write .{self.name}.val[...] = …"
         )
 
-    def info(self, module: type[Module], module_path: str) -> StateInfo:
-        """The state of the module at `module_path`."""
+    def info(self, module: type[Module], module_path: str) -> BufferInfo:
+        """The buffer of the module at `module_path`."""
         path = joined(module_path, self.name)
-        return StateInfo(
+        return BufferInfo(
             path, self.lengths(module, self.shape), self.dtype, self.init, module, module_path
         )
 
@@ -234,8 +234,8 @@ class ParamInfo:
 
 
 @dataclass(frozen=True)
-class StateInfo:
-    """A state of a network type: everything but its elements. dtype: None for the network's."""
+class BufferInfo:
+    """A buffer of a network type: everything but its elements. dtype: None for the network's."""
 
     path: str
     shape: tuple[int, ...]
@@ -271,10 +271,10 @@ class Owned:
         return f"<{type(self).__name__} {self.path} {list(self.shape)}>"
 
 
-class StateTensor(Owned):
-    """A state of an instance; `val` is a view."""
+class BufferTensor(Owned):
+    """A buffer of an instance; `val` is a view."""
 
-    kind = "state"
+    kind = "buffer"
 
 
 class Parameter(Owned):
@@ -308,15 +308,15 @@ def product(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
-def infos(cls: type[Module], kind: type[Param] | type[State]) -> dict[str, Any]:
-    """Every parameter, or every state, of a network type by its dotted path.
+def infos(cls: type[Module], kind: type[Param] | type[Buffer]) -> dict[str, Any]:
+    """Every parameter, or every buffer, of a network type by its dotted path.
 
     Raises CompositionError if two modules would have theirs at the same path.
     """
     cls.need_parameters()
     found = dict[str, Any]()
     for path, module in walk(cls):
-        tensors = module.own_params if kind is Param else module.own_states
+        tensors = module.own_params if kind is Param else module.own_buffers
         for tensor in tensors.values():
             if not tensor.exists(module):
                 continue

@@ -81,21 +81,21 @@ def check_operands(scope: Scope, op: str, inputs: tuple[Any, ...]) -> None:
 
 
 def check_update(scope: Scope, name: str, new: Any) -> None:
-    """Raises CompositionError if `new` cannot become the value of the module's state `name`."""
+    """Raises CompositionError if `new` cannot become the value of the module's buffer `name`."""
     old, place = scope.param(name), f"{where(scope)}: the update of {name}"
-    if name not in scope.module.own_states:
+    if name not in scope.module.own_buffers:
         raise CompositionError(
             f"{where(scope)}: {name} is a parameter, which the optimizer updates; "
-            f'declare what the module itself updates as State("…")'
+            f'declare what the module itself updates as Buffer("…")'
         )
     if scope.phase != "train":
         raise CompositionError(f'{place} is for training: emit it where scope.phase is "train"')
     if not isinstance(new, Value):
         raise CompositionError(f"{place} is {shown(new)}, not a value of the graph")
     if new.type != old.type:
-        raise CompositionError(f"{place} is {new.type}, but the state is {old.type}")
+        raise CompositionError(f"{place} is {new.type}, but the buffer is {old.type}")
     if old.name in scope.updated:
-        raise CompositionError(f"{place}: it is updated already, and a step updates a state once")
+        raise CompositionError(f"{place}: it is updated already, and a step updates a buffer once")
 
 
 def check_child(scope: Scope, name: str, module: type[Module]) -> None:

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 class Scope:
     """Where a module is traced.
 
-    values: the parameters and states of the whole network by their dotted paths; in training, %seed
-    and %tick.
+    values: the parameters and buffers of the whole network by their dotted paths; in training,
+    %seed and %tick.
     path, module: the place in the tree, and the type there. group: the stamp of the fused type
     around it.
     phase: `train` or `eval`, decided when tracing.
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
-    updated: the new values of states, by their dotted paths. streams: the numbers of the streams of
-    random numbers. All places of one trace share these two.
+    updated: the new values of buffers, by their dotted paths. streams: the numbers of the streams
+    of random numbers. All places of one trace share these two.
     """
 
     builder: Builder
@@ -73,7 +73,7 @@ class Scope:
         return made
 
     def param(self, name: str) -> Value:
-        """The parameter or state `name` of the module here.
+        """The parameter or buffer `name` of the module here.
 
         Raises CompositionError that lists what there is.
         """
@@ -83,11 +83,11 @@ class Scope:
         return found
 
     def update(self, name: str, new: Value) -> None:
-        """Let the state `name` of the module here be `new` from the next step on, if this one is
+        """Let the buffer `name` of the module here be `new` from the next step on, if this one is
         ok. In this step it has the value that `param` gives throughout.
 
         What only `new` is made of belongs to no kernel of a fused type: emit it `outside`.
-        Raises CompositionError if there is no such state, or it cannot become this.
+        Raises CompositionError if there is no such buffer, or it cannot become this.
         """
         check_update(self, name, new)
         self.updated[joined(self.path, name)] = new
@@ -113,7 +113,7 @@ class Scope:
 
     def no_param(self, name: str) -> CompositionError:
         """The error for a tensor that the module does not have."""
-        tensors = {**self.module.own_params, **self.module.own_states}
+        tensors = {**self.module.own_params, **self.module.own_buffers}
         if name in tensors and not tensors[name].exists(self.module):
             return CompositionError(str(tensors[name].absent(self.module)))
         known = ", ".join(n for n, tensor in tensors.items() if tensor.exists(self.module))

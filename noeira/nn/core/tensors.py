@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tensors:
-    """Flat states and their layouts: %params, the parameters, and %buffers, the states of modules
-    that have the network's dtype. States that have a dtype of their own stand alone.
+    """Flat states and their layouts: %params, the parameters, and %buffers, those of the
+    network's dtype. Buffers that have a dtype of their own stand alone.
     """
 
     layouts: tuple[Layout, ...]
     states: tuple[State, ...]
 
     def values(self) -> dict[str, Value]:
-        """The parameters and states of modules by their dotted paths."""
+        """The parameters and buffers by their dotted paths."""
         parts = (part for s in self.states for part in (s.members or (s.value,)))
         return {value.name: value for value in parts}
 
@@ -38,7 +38,7 @@ class Tensors:
 
 def tensors(net: type[Module], rule: Initializer, dtype: str) -> Tensors:
     """The states of a network type, with how they begin."""
-    infos, states = net.parameters(), net.states()
+    infos, buffers = net.parameters(), net.buffers()
     layouts, found = list[Layout](), list[State]()
 
     def flat(name: str, layout: Layout, initial: list[str]) -> None:
@@ -50,10 +50,10 @@ def tensors(net: type[Module], rule: Initializer, dtype: str) -> Tensors:
     if infos:
         layout = net.layout()
         flat(PARAMS, layout, [str(infos[m.name].distribution(rule)) for m in layout.members])
-    buffers = {path: info.shape for path, info in states.items() if info.dtype is None}
-    if buffers:
-        flat(BUFFERS, lay_out(BUFFERS, buffers), [str(states[path].init) for path in buffers])
-    for path, info in states.items():
+    shapes = {path: info.shape for path, info in buffers.items() if info.dtype is None}
+    if shapes:
+        flat(BUFFERS, lay_out(BUFFERS, shapes), [str(buffers[path].init) for path in shapes])
+    for path, info in buffers.items():
         if info.dtype is not None:
             value = Value(path, TensorType(info.dtype, info.shape))
             found.append(State(value, initial=(str(info.init),)))

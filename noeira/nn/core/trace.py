@@ -21,11 +21,11 @@ from noeira.ir.states import (
     numbered,
 )
 from noeira.ir.types import Layout
+from noeira.nn.core.criteria import declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Shape
-from noeira.nn.core.targets import declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.tensors import Tensors, tensors
 
 Phase = Literal["train", "eval"]
@@ -156,7 +156,7 @@ def per_sample(
 
 
 def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[str, Value]:
-    """Declare the parameters and the states of modules; gives them by their dotted paths."""
+    """Declare the parameters and the buffers; gives them by their dotted paths."""
     values = own.values()
     for path in values:
         if is_reserved(path):
@@ -171,7 +171,7 @@ def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[s
 
 
 def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) -> None:
-    """Update the states that modules gave new values, a flat one as a whole."""
+    """Update the buffers that modules gave new values, a flat one as a whole."""
     values = own.values()
     for state in own.states:
         names = [part.name for part in (state.members or (state.value,))]
@@ -179,7 +179,7 @@ def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) 
             continue
         new = [updated.get(name, values[name]) for name in names]
         if state.members:
-            with builder.at(Origin(ROOT, "states side by side", "trace")):
+            with builder.at(Origin(ROOT, "buffers side by side", "trace")):
                 new = [packed(builder, own.layout(state.value.name), new, state.value.name)]
         builder.update(state.value, new[0])
 

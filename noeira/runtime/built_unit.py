@@ -10,7 +10,7 @@ from noeira.runtime.entry_point import EntryPoint
 
 
 @dataclass(frozen=True)
-class Unit:
+class BuiltUnit:
     """What was built: entry points by name, their source and its folder ("" for the reference).
 
     declared: what each of them is. key, plans: of the library in the cache, what a later unit of
@@ -26,4 +26,4 @@ class Unit:
     request: str = ""
 
 
-NOTHING = Unit((), {})
+NOTHING = BuiltUnit((), {})
