@@ -12,7 +12,8 @@ from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
 from noeira.nn.core.module import Module
 from noeira.nn.core.names import refuse as _refuse
-from noeira.nn.core.parameters import Buffer, BufferInfo, Param, Parameter, ParamInfo
+from noeira.nn.core.owned import Parameter
+from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import derived, flag, module, modules, number, size
 from noeira.nn.loss import *

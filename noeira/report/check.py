@@ -4,7 +4,6 @@ source, and what that means.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from noeira.errors import KernelFault
+from noeira.report.report import Report
 from noeira.report.table import plural, table
 
 # Kinds of faults, what each means, and what to look for.
@@ -96,7 +96,7 @@ class CheckedKernel:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(Report):
     """What came of launching the kernels of a unit in check mode.
 
     path: of the source with the lines of `text`; entries: that were run; order, seed: of threads
@@ -158,10 +158,6 @@ class CheckReport:
             "text": fault.text,
             "meaning": found.meaning,
         }
-
-    def json(self) -> str:
-        """`to_json` as text."""
-        return json.dumps(self.to_json(), indent=1)
 
     def __str__(self) -> str:
         rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.nn.core.module import Module
 from noeira.planning.memory import make_plan
+from noeira.report.report import Report
 from noeira.report.resources import LAUNCH_HEAD, StageUse, compiled_uses, launch_cells
 from noeira.report.runs import Run, by_path, fusible_runs, run_of
 from noeira.report.structure import origin_value
@@ -70,6 +70,11 @@ class ExplainedLaunch:
         return f"fused[{', '.join(self.ops)}]" if self.fused else self.ops[0]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The cells that say which launch it is: number, kernel, operations, path."""
+        return str(self.number), self.kernel, " + ".join(self.ops), self.origin.path
+
+    @property
     def intensity(self) -> float:
         """FLOPs for each byte."""
         return self.flops / self.bytes if self.bytes else 0.0
@@ -95,7 +100,7 @@ class ExplainedLaunch:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Report):
     """The launches of one entry, in order; its text is a table.
 
     name: of the graph; arena_bytes: memory for what is not an input, a state or an output; choices:
@@ -130,10 +135,6 @@ class Explanation:
             "arena_bytes": self.arena_bytes,
             "note": self.note,
         }
-
-    def json(self) -> str:
-        """`to_json` as text."""
-        return json.dumps(self.to_json(), indent=1)
 
     def __str__(self) -> str:
         kernels = len({launch.kernel for launch in self.launches})
@@ -183,10 +184,7 @@ def row(launch: ExplainedLaunch) -> tuple[str, ...]:
     if launch.chosen_by not in ("", RULE):
         why += f"   (from {launch.chosen_by})"
     return (
-        str(launch.number),
-        launch.kernel,
-        " + ".join(launch.ops),
-        launch.origin.path,
+        *launch.names,
         why,
         f"{launch.flops:,}",
         f"{launch.bytes:,}",

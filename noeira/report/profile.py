@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from noeira.ir.plan import Call, Plan
 from noeira.ir.types import DTYPE_BYTES
 from noeira.machine.limits import Limits
 from noeira.report.explain import ExplainedLaunch
+from noeira.report.report import Report
 from noeira.report.reuse import Moved, traffic
 from noeira.report.table import plural, short, table
 
@@ -101,7 +101,7 @@ class TimedLaunch:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Report):
     """The launches of one entry as measured; its text is a table.
 
     step: median seconds of a step as a program runs it; timed_step: with the times taken. steps:
@@ -147,10 +147,6 @@ class Profile:
             "step": self.step,
             "timed_step": self.timed_step,
         }
-
-    def json(self) -> str:
-        """`to_json` as text."""
-        return json.dumps(self.to_json(), indent=1)
 
     def text(self, sort: str = "launch") -> str:
         """The table, in order of launch or, the longest first, of time."""
@@ -292,10 +288,7 @@ def row(found: TimedLaunch) -> tuple[str, ...]:
     """A launch's cells."""
     launch = found.launch
     return (
-        str(launch.number),
-        launch.kernel,
-        " + ".join(launch.ops),
-        launch.origin.path,
+        *launch.names,
         micro(found.median),
         micro(found.minimum),
         percent(found.share),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -10,6 +9,7 @@ from noeira.ir.op import node_cost
 from noeira.ir.plan import Plan
 from noeira.ir.states import GRADIENTS, GRADS, PARAMS
 from noeira.nn.core.module import Module
+from noeira.report.report import Report
 from noeira.report.table import bytes_text, plural, table
 from noeira.stages import StageOptions, Stages, stages_of
 
@@ -39,7 +39,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Report):
     """What a network is made of. `work` has the forward pass and, with a loss, the training entry.
 
     memory: bytes by purpose; gradients lie in the arena, the other purposes add up to `peak_bytes`.
@@ -72,10 +72,6 @@ class Summary:
             "memory": dict(self.memory),
             "peak_bytes": self.peak_bytes,
         }
-
-    def json(self) -> str:
-        """`to_json` as text."""
-        return json.dumps(self.to_json(), indent=1)
 
     def __str__(self) -> str:
         rows = [

@@ -20,8 +20,8 @@ from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.kernel import kernel_text
 from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
-from noeira.commands.plan_check import check_plan
 from noeira.commands.support.files import plan_from
+from noeira.commands.support.plan_check import check_plan
 from noeira.compiler import render_plans
 from noeira.errors import DeviceError, NoeiraError, VerifyError
 from noeira.ir.choices import Choices

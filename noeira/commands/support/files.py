@@ -13,8 +13,8 @@ from typing import TypeVar
 from noeira.codegen.embedded import SYMBOL, listed_symbols, plans_text, unit_name
 from noeira.codegen.language import CUDA, language_of
 from noeira.codegen.source import Source
-from noeira.commands.plan_check import check_plan
 from noeira.commands.support.network import near
+from noeira.commands.support.plan_check import check_plan
 from noeira.commands.support.usage import UsageError
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph

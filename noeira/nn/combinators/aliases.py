@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from noeira.nn.combinators.fused import SHORT_NAMES, Fused
 from noeira.nn.core.module import Module
-from noeira.nn.core.parameters import Parameter
+from noeira.nn.core.owned import Parameter
 from noeira.nn.core.slots import derived
 from noeira.nn.primitives.activations import ELU, GELU, GELUTanh, Mish, ReLU, Sigmoid, SiLU, Tanh
 from noeira.nn.primitives.linear import Linear

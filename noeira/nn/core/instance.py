@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.states import BUFFERS, PARAMS
 from noeira.nn.core.init import initializer
-from noeira.nn.core.parameters import BufferTensor, Parameter, joined
+from noeira.nn.core.owned import BufferTensor, Parameter
+from noeira.nn.core.parameters import joined
 from noeira.nn.core.slots import described
 
 if TYPE_CHECKING:

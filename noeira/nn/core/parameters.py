@@ -1,35 +1,33 @@
-"""Parameters and buffers: descriptors on a module type, and what they are on a type and on an
-instance.
-"""
+"""Parameters and buffers: descriptors on a module type, and what a network type has of them."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from noeira.errors import CompositionError
 from noeira.ir.random import Distribution, zero
-from noeira.ir.states import FIRST_MOMENT, SECOND_MOMENT
 from noeira.ir.types import DTYPE_BYTES
 from noeira.nn.core.expression import Axis, names, substitute
 from noeira.nn.core.signature import parse_axis
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from noeira.nn.core.init import Initializer
     from noeira.nn.core.module import Module
-    from noeira.runtime.store import Store
+    from noeira.nn.core.owned import BufferTensor, Parameter
 
 # How a parameter begins: by the initialiser's rule for weights or biases, or always in the same
 # way.
 Rule: TypeAlias = "str | Distribution"
+T = TypeVar("T")
 
 
-class Tensor:
+class Tensor(ABC, Generic[T]):
     """What `Param` and `Buffer` share: a shape in the type parameters of the module, and a
-    condition.
+    condition; read from an instance, its tensor there, a T.
 
     shape: for each axis an expression in the type parameters, such as "OUT" or "IC*K*K".
     when: the name of a type parameter; the tensor exists where that is true.
@@ -40,6 +38,24 @@ class Tensor:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Module, owner: type) -> T: ...
+    def __get__(self, instance: Module | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        if not self.exists(owner):
+            raise self.absent(owner)
+        return self.of(instance)
+
+    def __set__(self, instance: Module, value: Any) -> None:
+        raise AttributeError(f"{self.name} is changed in place: write .{self.name}.val[...] = …")
+
+    @abstractmethod
+    def of(self, instance: Module) -> T:
+        """Its tensor in an instance."""
 
     def exists(self, module: type[Module]) -> bool:
         """Whether the module type has it."""
@@ -58,6 +74,13 @@ class Tensor:
                 )
             found.append(length)
         return tuple(found)
+
+    def place(
+        self, module: type[Module], module_path: str
+    ) -> tuple[str, tuple[int, ...], type[Module], str]:
+        """The fields of its `TensorInfo` in the module at `module_path`."""
+        path, shape = joined(module_path, self.name), self.lengths(module, self.shape)
+        return path, shape, module, module_path
 
     def check(self, module: type[Module]) -> None:
         """Raises CompositionError if a name in an expression is no type parameter."""
@@ -88,7 +111,7 @@ class Tensor:
         )
 
 
-class Param(Tensor):
+class Param(Tensor["Parameter"]):
     """A trainable tensor: `weight = Param("IN", "OUT")`.
 
     init: "weight" or "bias", by the initialiser's rule, or a `Distribution` that it always begins
@@ -122,38 +145,17 @@ class Param(Tensor):
     def expressions(self) -> tuple[str, ...]:
         return self.shape + (self.fans or ())
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Param: ...
-    @overload
-    def __get__(self, instance: Module, owner: type) -> Parameter: ...
-    def __get__(self, instance: Module | None, owner: type) -> Any:
-        if instance is None:
-            return self
-        if not self.exists(owner):
-            raise self.absent(owner)
+    def of(self, instance: Module) -> Parameter:
         return instance.parameter(self.name)
-
-    def __set__(self, instance: Module, value: Any) -> None:
-        raise AttributeError(
-            f"the tensors of {self.name} are changed in place: write .{self.name}.val[...] = …"
-        )
 
     def info(self, module: type[Module], module_path: str) -> ParamInfo:
         """The parameter of the module at `module_path`."""
         fan_in, fan_out = self.lengths(module, self.fans) if self.fans else (0, 0)
-        return ParamInfo(
-            joined(module_path, self.name),
-            self.lengths(module, self.shape),
-            self.decay,
-            self.init,
-            fan_in,
-            fan_out,
-            module,
-            module_path,
-        )
+        place = self.place(module, module_path)
+        return ParamInfo(*place, self.decay, self.init, fan_in, fan_out)
 
 
-class Buffer(Tensor):
+class Buffer(Tensor["BufferTensor"]):
     """A tensor that outlives a step and has no gradient: `running_mean = Buffer("C")`.
 
     `trace` reads it as it reads a parameter, `scope.param("running_mean")`, and gives it the value
@@ -175,52 +177,41 @@ class Buffer(Tensor):
                 f"Buffer: there is no dtype {dtype!r}; there are {', '.join(DTYPE_BYTES)}"
             )
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Buffer: ...
-    @overload
-    def __get__(self, instance: Module, owner: type) -> BufferTensor: ...
-    def __get__(self, instance: Module | None, owner: type) -> Any:
-        if instance is None:
-            return self
-        if not self.exists(owner):
-            raise self.absent(owner)
+    def of(self, instance: Module) -> BufferTensor:
         return instance.buffer(self.name)
-
-    def __set__(self, instance: Module, value: Any) -> None:
-        raise AttributeError(
-            f"the tensor of {self.name} is changed in place: write .{self.name}.val[...] = …"
-        )
 
     def info(self, module: type[Module], module_path: str) -> BufferInfo:
         """The buffer of the module at `module_path`."""
-        path = joined(module_path, self.name)
-        return BufferInfo(
-            path, self.lengths(module, self.shape), self.dtype, self.init, module, module_path
-        )
+        return BufferInfo(*self.place(module, module_path), self.dtype, self.init)
 
 
 @dataclass(frozen=True)
-class ParamInfo:
-    """A parameter of a network type: everything but its elements.
+class TensorInfo:
+    """A tensor of a network type: everything but its elements.
 
-    path: dotted, such as `0.weight`. init: see `Param`. fan_in, fan_out: inputs and outputs one
-    element serves.
-    module, module_path: the type that declares it, and where that is in the network.
+    path: dotted, such as `0.weight`. module, module_path: the type that declares it, and where that
+    is in the network.
     """
 
     path: str
     shape: tuple[int, ...]
-    decay: bool
-    init: Rule
-    fan_in: int
-    fan_out: int
     module: type[Module]
     module_path: str
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return product(self.shape)
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ParamInfo(TensorInfo):
+    """A parameter. init: see `Param`. fan_in, fan_out: inputs and outputs one element serves."""
+
+    decay: bool
+    init: Rule
+    fan_in: int
+    fan_out: int
 
     def distribution(self, initializer: Initializer) -> Distribution:
         """How its elements begin."""
@@ -234,78 +225,16 @@ class ParamInfo:
 
 
 @dataclass(frozen=True)
-class BufferInfo:
-    """A buffer of a network type: everything but its elements. dtype: None for the network's."""
+class BufferInfo(TensorInfo):
+    """A buffer. dtype: None for the network's."""
 
-    path: str
-    shape: tuple[int, ...]
     dtype: str | None
     init: Distribution
-    module: type[Module]
-    module_path: str
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return product(self.shape)
-
-
-class Owned:
-    """A tensor of an instance: views of the memory that the instance's store owns."""
-
-    kind: ClassVar[str] = "val"
-
-    def __init__(self, path: str, shape: tuple[int, ...], store: Store) -> None:
-        self.path, self.shape, self.store = path, shape, store
-
-    @property
-    def val(self) -> np.ndarray:
-        """The values."""
-        return self.store.view(self.kind, self.path)
-
-    @val.setter
-    def val(self, array: Any) -> None:
-        self.store.assign(self.kind, self.path, array)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.path} {list(self.shape)}>"
-
-
-class BufferTensor(Owned):
-    """A buffer of an instance; `val` is a view."""
-
-    kind = "buffer"
-
-
-class Parameter(Owned):
-    """A parameter of an instance; `val`, `grd`, `m` and `v` are views."""
-
-    @property
-    def grd(self) -> np.ndarray:
-        """The gradient of the last step."""
-        return self.store.view("grd", self.path)
-
-    @property
-    def m(self) -> np.ndarray:
-        """The first moment of the optimizer that trains the network."""
-        return self.store.moment(FIRST_MOMENT, self.path)
-
-    @property
-    def v(self) -> np.ndarray:
-        """The second moment of the optimizer that trains the network."""
-        return self.store.moment(SECOND_MOMENT, self.path)
 
 
 def joined(path: str, name: str) -> str:
     """A dotted path; an empty part adds nothing."""
     return f"{path}.{name}" if path and name else path or name
-
-
-def product(shape: tuple[int, ...]) -> int:
-    """Number of elements."""
-    import math
-
-    return math.prod(shape)
 
 
 def infos(cls: type[Module], kind: type[Param] | type[Buffer]) -> dict[str, Any]:
