@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from fused_cases import Group, chosen_groups, each_group
 from sweep import assert_bits_of_parts, same_in_place
-from sweep_units import C_SPLIT, CUDA, CUDA_TURNS, C, Variant, all_ways, library_of_group
+from sweep_units import (
+    C_SPLIT,
+    CUDA,
+    CUDA_LARGE_ROWS,
+    CUDA_TURNS,
+    C,
+    Variant,
+    all_ways,
+    library_of_group,
+)
 
 
 @pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS), ids=str)
@@ -15,6 +24,16 @@ def test_fused_kernel_gives_the_bits_of_its_parts(group: Group, variant: Variant
     built = library_of_group(group, variant)
     results = all_ways(built, group[0], arrays)
     assert_bits_of_parts(group, arrays, results, built.run)
+
+
+def has_larger_rows(group: Group) -> bool:
+    """Whether rows that registers have no room for make a difference to a fused kernel."""
+    return CUDA_LARGE_ROWS.choices(group[:1]) != CUDA_TURNS.choices(group[:1])
+
+
+@each_group([group for group in chosen_groups() if has_larger_rows(group)])
+def test_fused_kernel_of_larger_rows_gives_the_bits_of_its_parts(group: Group) -> None:
+    test_fused_kernel_gives_the_bits_of_its_parts(group, CUDA_LARGE_ROWS)
 
 
 @pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS), ids=str)

@@ -16,6 +16,7 @@ from sweep_units import C_SPLIT, CUDA, CUDA_LARGE_ROWS, CUDA_TURNS, C, Variant, 
 
 import noeira
 from noeira.ir.builder import Builder
+from noeira.ir.forms import refusal
 from noeira.ir.graph import Value
 from noeira.nn import GELU, MSE, Fused, Linear, Module, Residual, Sequential, Sigmoid, Tanh
 
@@ -119,3 +120,12 @@ def test_fused_types_are_one_kernel_forward_and_backward() -> None:
     assert "fused[scale, softmax, sigmoid]" in ops
     assert "fused[sigmoid.d0, softmax_grad, scale.d0]" in ops
     assert any(op.startswith("fused[gelu.d0, own_norm_grad") for op in ops), ops
+
+
+def test_a_tail_reads_no_other_result_than_the_first() -> None:
+    builder = Builder("test")
+    x, gain = inputs(builder, (4, 4), (4,))
+    y, mean, _ = builder.emit("own_norm", x, gain)
+    builder.emit("multiply", y, mean)
+    expected = "multiply reads %own_norm.mean, which is not the first result of own_norm"
+    assert expected in refusal(builder.nodes)

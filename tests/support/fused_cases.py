@@ -150,6 +150,14 @@ def softmax_grad_of(shape: tuple[int, ...], stored: bool) -> Group:
     return joined(f"… softmax_grad …{', stored' if stored else ''} {shape}", build)
 
 
+def centred_softmax(builder: Builder) -> tuple[Value, ...]:
+    """A softmax of a GELU without the mean of all its rows, which is a phase of its own."""
+    (x,) = inputs(builder, (9, 21))
+    y = builder.emit("softmax", builder.emit("gelu", x))
+    total = builder.emit("column_sum", y, scale=0.125)
+    return (builder.emit("tanh", builder.emit("subtract", y, total)),)
+
+
 def row_sum_of(shape: tuple[int, ...], stored: bool) -> Group:
     """A row sum of element-wise ops."""
 
@@ -179,6 +187,7 @@ def fused_groups() -> tuple[Group, ...]:
         ),
         *(linear_then(rule, stored) for rule in activations for stored in (False, True)),
         joined("matmul, relu.d0", matmul_chain),
+        joined("gelu, softmax, centred", centred_softmax),
         *(
             group(stored)
             for group in (

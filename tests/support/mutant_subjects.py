@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from cuda_sweep import ONE, TARGET
-from fused_cases import chain, joined, linear_then, slope_and_sum
+from fused_cases import chain, joined, linear_then, slope_and_sum, softmax_grad_of
 from limits import Limits, limited
 from mutant_kernels import Subject
 from samples import kinds, main_shape, stretched
@@ -188,9 +188,11 @@ def row_subjects() -> Iterator[Subject]:
         reduces = case.label.startswith("softmax f32[4, 521]")
         return tuple(f"{name}_f32" for name in REDUCTIONS) if reduces else ()
 
+    fused = {"chosen": (10, 200), "in turns": (7,), "blocks": (261,)}
     for kind, rows in ROWS.items():
         target = TARGET if kind == "chosen" else ONE
         cases = [row_case(*row) for row in rows]
+        cases += [softmax_grad_of((9, columns), True)[0] for columns in fused[kind]]
         yield from chosen(cases, target, LIMITS[kind], own)
 
 
