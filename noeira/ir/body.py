@@ -177,8 +177,9 @@ class Order:
         self.makers = {v.name: i for i, part in enumerate(parts) for v in part.outputs}
         for part in self.parts:
             self.place(part)
-        for index in reversed(range(len(self.parts))):
-            self.postpone(index)
+        if any(self.phase):
+            for index in reversed(range(len(self.parts))):
+                self.postpone(index)
 
     def place(self, part: Node) -> None:
         """Find the phase of the next part."""
@@ -212,10 +213,10 @@ class Order:
         every row what is complete after all rows, or adds up rows that an anchor makes; or it
         follows an anchor over rows whose kernel does not take it.
         """
-        if part.op.kind == ACROSS_ROWS:
-            return self.follows_anchor(maker)
-        if part.op.kind != "map" or not self.across[maker]:
-            return False
+        if not self.across[maker]:
+            return part.op.kind == ACROSS_ROWS and self.follows_anchor(maker)
+        if part.op.kind != "map":
+            return True
         if part.outputs[0].type.shape != value.type.shape:
             return True
         op = self.parts[maker].op

@@ -69,6 +69,7 @@ TAKEN = {
         [("column_sum", "x"), ("tanh", "r0"), ("scale", "r1"), ("subtract", "x", "r2")],
         [("column_sum", "x"), ("subtract", "x", "r0"), ("relu", "r1"), ("column_sum", "r2")],
         [("column_sum", "x"), ("subtract", "x", "r0"), ("softmax", "r1"), ("relu", "r2")],
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("tanh", "r0"), ("multiply", "r1", "r2")],
     ],
 }
 REFUSED = [
@@ -88,6 +89,10 @@ REFUSED = [
     (
         "sum is a kernel of its own",
         [("column_sum", "x"), ("subtract", "x", "r0"), ("sum", "r1")],
+    ),
+    (
+        "linear after tanh gains nothing: no element-wise op over its rows follows",
+        [("column_sum", "x"), ("tanh", "r0"), ("linear", "x", "w", "r1")],
     ),
     (
         "concat is a kernel of its own",
