@@ -164,7 +164,8 @@ class Order:
     there, so that nothing is stored for them.
 
     phase: the number of each part's; behind: whether a part reads what the anchor of its own phase
-    makes; readers: the parts that read what a part makes.
+    makes; across: whether what it makes is complete only after all rows; readers: the parts that
+    read what a part makes.
     """
 
     def __init__(self, parts: Sequence[Node]) -> None:
@@ -176,8 +177,9 @@ class Order:
         self.makers = {v.name: i for i, part in enumerate(parts) for v in part.outputs}
         for part in self.parts:
             self.place(part)
-        for index in reversed(range(len(self.parts))):
-            self.postpone(index)
+        if any(self.phase):
+            for index in reversed(range(len(self.parts))):
+                self.postpone(index)
 
     def place(self, part: Node) -> None:
         """Find the phase of the next part."""
@@ -190,29 +192,40 @@ class Order:
         for maker in dict.fromkeys(read):
             self.readers[maker].append(number)
         same = [maker for maker in read if self.phase[maker] == phase]
-        anchors = [maker for maker in same if self.follows_anchor(maker)]
         self.phase.append(phase)
-        self.behind.append(bool(anchors))
-        self.across.append(
-            part.op.kind == ACROSS_ROWS or any(self.across[maker] for maker in anchors)
-        )
+        self.behind.append(any(map(self.follows_anchor, same)))
+        self.across.append(part.op.kind == ACROSS_ROWS or self.keeps_shape(part, read))
 
     def follows_anchor(self, index: int) -> bool:
         """Whether a part is an anchor, or reads what one in its phase makes."""
         return self.behind[index] or self.parts[index].op.kind != "map"
 
+    def keeps_shape(self, part: Node, read: Sequence[int]) -> bool:
+        """Whether an element-wise op reads what is complete after all rows, and nothing larger."""
+        shape = part.outputs[0].type.shape
+        return part.op.kind == "map" and any(
+            self.across[maker] and self.parts[maker].outputs[0].type.shape == shape
+            for maker in read
+        )
+
     def waits(self, part: Node, value: Value, maker: int) -> bool:
         """Whether a part can read a value only when the phase that makes it is over: it reads for
-        every row what is complete after all rows, or adds up rows that an anchor makes.
+        every row what is complete after all rows, or adds up rows that an anchor makes; or it
+        follows an anchor over rows whose kernel does not take it.
         """
-        if part.op.kind == "map":
-            return self.across[maker] and part.outputs[0].type.shape != value.type.shape
-        return part.op.kind == ACROSS_ROWS and self.follows_anchor(maker)
+        if not self.across[maker]:
+            return part.op.kind == ACROSS_ROWS and self.follows_anchor(maker)
+        if part.op.kind != "map":
+            return True
+        if part.outputs[0].type.shape != value.type.shape:
+            return True
+        op = self.parts[maker].op
+        return op.kind == ACROSS_ROWS and "tail" not in op.takes
 
     def postpone(self, index: int) -> None:
         """Move an element-wise op that none of its own phase reads to the first phase that does."""
         phases = [self.phase[reader] for reader in self.readers[index]]
-        if phases and not self.follows_anchor(index):
+        if phases and not self.follows_anchor(index) and not self.across[index]:
             self.phase[index] = min(phases)
 
     def roles(self, phase: int) -> tuple[tuple[Node, ...], Node | None, tuple[Node, ...]]:

@@ -36,7 +36,8 @@ def anchor_form(phases: Phases) -> str:
 
 def statistics_form(phases: Phases) -> str:
     """Ops over the columns of a batch, each with a phase of its own if it reads the result of
-    another, then element-wise ops over its rows that read theirs; perhaps first another op, over
+    another, perhaps element-wise ops over what came out; then element-wise ops over the rows that
+    read this, and perhaps one more op that takes them before it. Perhaps first another op, over
     whose result the columns run.
     """
     *before, last = phases.bodies
@@ -48,13 +49,22 @@ def statistics_form(phases: Phases) -> str:
     for number, body in enumerate(before):
         if body.anchor is not None and body.anchor.op.kind == "alone":
             return f"{body.anchor.op.name} is a kernel of its own"
-        if number and (body.anchor is None or body.anchor.op.kind != ACROSS_ROWS):
-            part = body.anchor or body.parts[0]
-            return f"{part.op.name} stands between ops over the columns of a batch"
-    if last.anchor is not None and last.anchor.op.kind == ACROSS_ROWS:
-        name, maker = last.anchor.op.name, before[-1].parts[-1].op.name
-        return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
-    return "" if last.anchor is None else f"{last.anchor.op.name} is not element-wise"
+        if number and body.anchor is not None and body.anchor.op.kind != ACROSS_ROWS:
+            return f"{body.anchor.op.name} stands between ops over the columns of a batch"
+    return last_phase(before[-1], last)
+
+
+def last_phase(before: Body, last: Body) -> str:
+    """Why the last phase is no work over the rows of a batch; empty if it is."""
+    if last.anchor is None:
+        maker, first = before.anchor, last.head[0]
+        if maker is None or first.outputs[0].type.shape != maker.outputs[0].type.shape:
+            return ""
+        return f"the kernel of {maker.op.name} takes nothing after it, such as {first.op.name}"
+    if last.head:
+        return ""
+    name, maker = last.anchor.op.name, before.parts[-1].op.name
+    return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
 
 
 def second(phases: Phases) -> str:
@@ -155,13 +165,22 @@ FORMS = (
 
 
 def connected(parts: Sequence[Node]) -> str:
-    """Each node after the first must read something that the others before it make."""
-    made = {v.name for v in parts[0].outputs}
-    for part in parts[1:]:
-        if not any(v.name in made for v in part.inputs):
-            return f"{part.op.name} reads nothing that the others give"
-        made |= {v.name for v in part.outputs}
-    return ""
+    """Why nodes are no one piece of work: each must read what another makes, or make what another
+    reads, and so on to the first.
+    """
+    makers = {v.name: i for i, part in enumerate(parts) for v in part.outputs}
+    beside: list[list[int]] = [[] for _ in parts]
+    for reader, part in enumerate(parts):
+        for maker in (makers[v.name] for v in part.inputs if v.name in makers):
+            beside[reader].append(maker)
+            beside[maker].append(reader)
+    reached, pending = {0}, [0]
+    while pending:
+        near = [number for number in beside[pending.pop()] if number not in reached]
+        reached.update(near)
+        pending += near
+    apart = next((part for i, part in enumerate(parts) if i not in reached), None)
+    return f"{apart.op.name} reads nothing that the others give" if apart else ""
 
 
 def form_of(parts: Sequence[Node]) -> Form | None:

@@ -13,9 +13,10 @@ Its text is the graph's text followed by
     }
 
 Every launching node is one call, in graph order; a call is one or more stages, each begun when all
-of the one before is done, and may have a workspace that lives only during it. Places are in the
-step's arena, in an input's, a state's or an output's own memory, or literals in the program's
-read-only data.
+of the one before is done, and may have a workspace that lives only during it. Of a kernel of
+several phases, stages say which they are of: `gemm{…} column.chunks{…} column.total{} map{…}`.
+Places are in the step's arena, in an input's, a state's or an output's own memory, or literals in
+the program's read-only data.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ needs is found, not declared. Nodes of different groups, or of none, are never j
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -38,6 +38,10 @@ class Positions:
         self.nodes = graph.nodes
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
 
+    def of(self, node: Node) -> int:
+        """Where a node stands."""
+        return self.index[id(node)]
+
     def path_returns(self, body: Body) -> bool:
         """Whether joining the nodes would make a cycle: only nodes between the first and the last
         can tell.
@@ -45,7 +49,7 @@ class Positions:
         inside = {id(n) for n in body}
         made = {v.name for n in body for v in n.outputs}
         tainted = set[str]()
-        first, last = self.index[id(body[0])], self.index[id(body[-1])]
+        first, last = self.of(body[0]), self.of(body[-1])
         for node in self.nodes[first : last + 1]:
             if id(node) in inside:
                 if any(v.name in tainted for v in node.inputs):
@@ -121,22 +125,43 @@ def bodies_of(graph: ComputeGraph, stamp: str, members: Body, positions: Positio
 
 
 def cover(members: Body, positions: Positions) -> list[Body]:
-    """In order, each node joins the first kernel that it reads from and still fits, else opens its
-    own.
+    """In order, each node makes one kernel of all that it reads from, or joins the first of them
+    that it still fits, else opens its own.
     """
-    kernels = list[Body]()
+    kernels = dict[int, Body]()
     home: dict[str, int] = {}
     for node in members:
-        for number in sorted({home[v.name] for v in node.inputs if v.name in home}):
-            grown = (*kernels[number], node)
+        for numbers in joinable(node, kernels, home):
+            together = (part for number in numbers for part in kernels[number])
+            grown = (*sorted(together, key=positions.of), node)
             if not refusal(grown) and not positions.path_returns(grown):
-                kernels[number] = grown
                 break
         else:
-            number = len(kernels)
-            kernels.append((node,))
-        home |= {v.name: number for v in node.outputs}
-    return kernels
+            numbers, grown = (len(home),), (node,)
+        for number in numbers:
+            kernels.pop(number, None)
+        kernels[numbers[0]] = grown
+        home |= {v.name: numbers[0] for part in grown for v in part.outputs}
+    return [kernels[number] for number in sorted(kernels)]
+
+
+def joinable(
+    node: Node, kernels: Mapping[int, Body], home: Mapping[str, int]
+) -> Iterator[tuple[int, ...]]:
+    """The kernels that a node may join: all that it reads from, as one; then each of these; then
+    all of them with those that they read from.
+    """
+
+    def read_by(parts: Iterable[Node]) -> set[int]:
+        return {home[v.name] for part in parts for v in part.inputs if v.name in home}
+
+    found = read_by([node])
+    if len(found) > 1:
+        yield tuple(sorted(found))
+    yield from ((number,) for number in sorted(found))
+    while (wider := found | read_by(part for n in found for part in kernels[n])) != found:
+        found = wider
+        yield tuple(sorted(found))
 
 
 def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:

@@ -40,6 +40,7 @@ TAKEN = {
     "map": [
         [("relu", "x")],
         [("relu", "x"), ("tanh", "r0"), ("add", "r1", "x")],
+        [("relu", "x"), ("tanh", "x"), ("add", "r0", "r1")],
         [("add", "x", "b"), ("multiply", "r0", "one"), ("subtract", "r1", "r0")],
     ],
     "anchor": [
@@ -65,6 +66,10 @@ TAKEN = {
         [LINEAR, ("column_sum", "r0"), ("subtract", "r0", "r1")],
         [LINEAR, ("relu", "r0"), ("column_sum", "r1"), ("subtract", "r1", "r2")],
         [LINEAR, *VARIANCE, ("divide", "r2", "r4")],
+        [("column_sum", "x"), ("tanh", "r0"), ("scale", "r1"), ("subtract", "x", "r2")],
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("relu", "r1"), ("column_sum", "r2")],
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("softmax", "r1"), ("relu", "r2")],
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("tanh", "r0"), ("multiply", "r1", "r2")],
     ],
 }
 REFUSED = [
@@ -82,8 +87,12 @@ REFUSED = [
         [LINEAR, ("column_sum", "r0")],
     ),
     (
-        "row_sum is not element-wise",
-        [("column_sum", "x"), ("subtract", "x", "r0"), ("row_sum", "r1")],
+        "sum is a kernel of its own",
+        [("column_sum", "x"), ("subtract", "x", "r0"), ("sum", "r1")],
+    ),
+    (
+        "linear after tanh gains nothing: no element-wise op over its rows follows",
+        [("column_sum", "x"), ("tanh", "r0"), ("linear", "x", "w", "r1")],
     ),
     (
         "concat is a kernel of its own",
@@ -91,7 +100,7 @@ REFUSED = [
     ),
     (
         "the kernel of column_sum takes nothing after it, such as tanh",
-        [("column_sum", "x"), ("tanh", "r0"), ("subtract", "x", "r1")],
+        [("relu", "x"), ("column_sum", "r0"), ("tanh", "r1"), ("relu", "r2")],
     ),
     ("sum is a kernel of its own", [("relu", "x"), ("sum", "r0")]),
     ("cross_entropy is a kernel of its own", [LINEAR, ("cross_entropy", "r0", "t")]),
@@ -157,7 +166,7 @@ def test_bodies_that_no_form_takes(reason: str, lines: list[tuple[Any, ...]]):
         ),
         (
             (Parallel[ReLU, Tanh], ReLU),
-            "tanh reads nothing",
+            "concat is a kernel of its own",
             "Sequential[Parallel[ReLU, Tanh], ReLU]",
         ),
         (

@@ -82,18 +82,24 @@ def fused_calls(plan: Plan) -> dict[str, Call]:
     return found
 
 
-FORWARD = {
+# What the gradient of statistics is made of, from the two sums on: columns, then rows.
+SUMS = "multiply multiply scale multiply divide column_statistics_grad add"
+# The ops of calls, and their phases.
+CALLS = {
     "linear column_statistics normalize relu": "gemm column_statistics map",
     "column_statistics normalize tanh": "column_statistics map",
     "column_statistics normalize": "column_statistics map",
+    f"relu.d0 normalize_sums normalize.d0 {SUMS} column_sum": "normalize_sums map column",
+    f"tanh.d0 normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
+    f"normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
 }
 
 
 @pytest.mark.parametrize("name", ["c avx2", "cuda sm_90"])
-def test_each_layer_is_one_call(norm: ModuleType, name: str) -> None:
+def test_each_layer_is_one_call_and_so_is_its_gradient(norm: ModuleType, name: str) -> None:
     calls = fused_calls(planned(norm.Net, target_named(name)))
-    for ops, stages in FORWARD.items():
-        assert [stage.name for stage in calls[ops].choice.stages] == stages.split()
+    stages = {ops: " ".join(s.name for s in call.choice.stages) for ops, call in calls.items()}
+    assert stages == CALLS
     assert not fused_calls(planned(norm.Twin, target_named(name)))
 
 

@@ -85,6 +85,35 @@ class Normalize(Elementwise):
         x, mean, rstd, gain, shift = map(var, self.operands)
         return (x - mean) * rstd * gain + shift
 
+    def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
+        """Two sums over one reading give what all operands but x need."""
+        d, (x, mean, rstd, gain, _) = back.cotangent, back.inputs
+        d_shift, d_gain = back.emit("normalize_sums", d, x, mean, rstd)
+        found = {"x": back.emit("normalize.d0", d, rstd, gain), "gain": d_gain, "shift": d_shift}
+        if back.wants("mean"):
+            slope = back.emit("multiply", back.emit("multiply", d_shift, rstd), gain)
+            found["mean"] = back.emit("scale", slope, factor=-1.0)
+            found["rstd"] = back.emit("divide", back.emit("multiply", d_gain, gain), rstd)
+        return found
+
+
+class NormalizeSums(Op):
+    """Σ d and Σ d · (x − mean) · rstd over all axes but the last: [..., N] -> [N], [N]."""
+
+    name, kind, operands = "normalize_sums", "column", ("d", "x", "mean", "rstd")
+    results = ("shift", "gain")
+    takes = frozenset({"head"})
+
+    def infer(self, attrs: Attrs, d: TensorType, *_: TensorType) -> tuple[TensorType, ...]:
+        check_rows(self.name, d)
+        return (TensorType(d.dtype, d.shape[-1:]),) * 2
+
+    def reference(
+        self, attrs: Attrs, d: np.ndarray, x: np.ndarray, mean: np.ndarray, rstd: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        axes = tuple(range(d.ndim - 1))
+        return d.sum(axes), (d * ((x - mean) * rstd)).sum(axes)
+
 
 class BatchNorm1D(Module):
     """(x − mean) · rstd · gain + shift, (DIM) -> (DIM), in one call: statistics of the batch in

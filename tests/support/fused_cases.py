@@ -94,6 +94,33 @@ def centred(shape: tuple[int, ...], stored: bool) -> Group:
     return joined(f"centred{', both stored' if stored else ''} {shape}", build)
 
 
+def rows_behind(shape: tuple[int, ...], stored: bool) -> Group:
+    """An op on rows with what it takes before and after it, behind what its columns gave."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        (x,) = inputs(builder, shape)
+        mean = builder.emit("column_sum", x, scale=0.5)
+        apart = builder.emit("subtract", x, mean)
+        found = builder.emit("scale", builder.emit("softmax", apart), factor=3.0)
+        return (apart, found) if stored else (found,)
+
+    return joined(f"rows behind columns{', stored' if stored else ''} {shape}", build)
+
+
+def between(shape: tuple[int, ...], stored: bool) -> Group:
+    """Element-wise ops over what came out of the columns, then over rows, and sums of those."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        x, row = inputs(builder, shape, shape[-1:])
+        mean = builder.emit("column_sum", x, scale=0.5)
+        gain = builder.emit("multiply", builder.emit("tanh", mean), row)
+        found = builder.emit("multiply", x, gain)
+        total = builder.emit("column_sum", found)
+        return (gain, found, total) if stored else (total,)
+
+    return joined(f"between{', all stored' if stored else ''} {shape}", build)
+
+
 def variance(shape: tuple[int, ...], columns: int, stored: bool) -> Group:
     """A product, and of its columns mean and variance, in two readings; then what reads both."""
 
@@ -194,6 +221,9 @@ def fused_groups() -> tuple[Group, ...]:
                 partial(centred, (13, 10)),
                 partial(centred, (3, 4, 64)),
                 partial(centred, (650, 17)),
+                partial(rows_behind, (9, 37)),
+                partial(between, (3, 4, 33)),
+                partial(between, (650, 17)),
                 partial(variance, (9, 20), 37),
                 partial(variance, (600, 5), 70),
             )
