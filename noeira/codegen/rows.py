@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from noeira.codegen.elements import ELEMENTS
 from noeira.codegen.view import Load
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 
 RowsLike = TypeVar("RowsLike", bound="Rows")
 
@@ -30,27 +29,6 @@ class Rows:
     def reshaped(self: RowsLike, rows: int, columns: int) -> RowsLike:
         """As many elements of the same dtype as are asked for."""
         return replace(self, rows=rows, columns=columns)
-
-    def spans(self, ranges: Iterable[Range]) -> Iterator[tuple[int, int, bool]]:
-        """A row cut at the bounds of the ranges: starts, ends, and whether the piece is in one."""
-        start = 0
-        for span in ranges:
-            if start < span.start:
-                yield start, span.start, False
-            yield span.start, min(span.stop, self.columns), True
-            start = span.stop
-        if start < self.columns:
-            yield start, self.columns, False
-
-    def bounds(self, ranges: Iterable[Range]) -> tuple[int, ...]:
-        """Where the ranges start and end in turn; those without a gap between them as one."""
-        found = list[int]()
-        for start, end, inside in self.spans(ranges):
-            if inside and found and found[-1] == start:
-                found[-1] = end
-            elif inside:
-                found += (start, end)
-        return tuple(found)
 
     @property
     def ctype(self) -> str:

@@ -14,7 +14,9 @@ States, the memory that outlives a call, and whose they are:
     %cursor %bad %total.RESULT  resident         resident         the program, for its data set
 
 What belongs to an instance is shared by its programs, and copied and pickled with it. Moments carry
-their optimizer's name, so that no other one takes them for its own. %gradients holds what the last
+the name of their optimizer's op, so that no other one takes them for its own: averages of squares
+are not sums of them. Programs whose optimizers are one op with other options, such as Adam and
+AdamW, go on with each other's moments and count of updates. %gradients holds what the last
 call gave: gradients that are summed over calls need a state of their own.
 """
 

@@ -86,7 +86,7 @@ def test_small_limits_reach_every_stage_and_turn() -> None:
     bodies = [body for case in cases for body in phases_of(case.node).bodies]
     assert stages >= {body.stem for body in bodies} - {"shuffle"}
     assert "access += 192" in kernels.text and "index += 192" in kernels.text
-    assert "bounds[]" in kernels.text
+    assert "stops[]" in kernels.text
 
 
 def test_small_limits_of_c_reach_every_stage() -> None:

@@ -33,7 +33,9 @@ class Subject:
     @property
     def label(self) -> str:
         """What mutants are listed under."""
-        label = re.sub(r"\(start=(\d+), stop=(\d+)\)", r"(\1..\2)", self.case.label)
+        numbers = r"numbers=\((?:\([^()]*\)[, ]*)*\)"
+        span = rf"\(start=(\d+), stop=(\d+), {numbers}\)"
+        label = re.sub(span, r"(\1..\2)", self.case.label)
         return re.sub(r" \{('transpose_\w': \w+(, )?)*\}", "", label)
 
     @cached_property

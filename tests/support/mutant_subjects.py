@@ -30,9 +30,10 @@ from noeira.ir.samples import Draw, Sample
 from noeira.ir.types import Range, TensorType
 
 OWN = (("lr_factor", 0.5), ("weight_decay", 0.3))
-# Ranges that begin anywhere; so many that they are searched for; two for whole accesses.
+# Ranges that begin anywhere; so many that they are searched for, and each
+# with a number of its own; two for whole accesses.
 FEW = (Range(1, 5), Range(9, 131, OWN), Range(301, 329))
-MANY = tuple(Range(n, n + 7, OWN if n % 40 else ()) for n in range(40, 250, 20))
+MANY = tuple(Range(n, n + 7, (("lr_factor", n / 512),)) for n in range(20, 520, 14))
 WHOLE = (Range(0, 64), Range(64, 320, OWN), Range(324, 331))
 # Limits under which small shapes are taken in several stages and turns, by three blocks or more.
 FLAT: Limits = {
