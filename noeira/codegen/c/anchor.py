@@ -12,6 +12,7 @@ from noeira.codegen.cut import option, written
 from noeira.codegen.rows import rows_and_columns
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
+from noeira.ir.types import computed
 
 # One thread does fewer elements: half of them in another processor's cache gains nothing.
 SPLIT_ELEMENTS = 4096
@@ -58,7 +59,8 @@ class CAnchor(Anchor):
 
     def view(self, body: Body, machine: ISA) -> Any:
         type = rows_operand(body).type
-        return CRows(type.dtype, machine.lanes(type.dtype), *rows_and_columns(type))
+        dtype = computed(type.dtype) or type.dtype
+        return CRows(dtype, machine.lanes(dtype), *rows_and_columns(type))
 
     def function(self, name: str, stage: Stage) -> CFunction:
         return CFunction(name, dict(stage.options))
