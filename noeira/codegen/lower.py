@@ -198,6 +198,8 @@ def tail_code(body: Body, bias: int | None = None) -> Elementwise:
     if bias is not None:
         name = lowered.operand(body.anchor, bias)
         lowered.assign(made, var("product") + var("bias"), {"product": RESULT, "bias": name})
+    elif body.tail and made.type.dtype != lowered.dtype:
+        lowered.assign(made, var("result"), {"result": RESULT})
     own = {v.name for part in body.tail for v in part.outputs}
     wanted = {v.name for v in body.outputs if v.name in own}
     for part in needed((*body.head, *body.tail), wanted):
