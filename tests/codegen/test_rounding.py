@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from c_sweep import CKernels, compiler_or_skip, for_isa
 from cuda_sweep import CudaKernels
+from needs import needs_nvrtc
 from sweep import Case
 from vector_maths import FLAGS, arm_compiler, arm_emulator, native_isa
 
 from noeira.codegen.c.isa import AVX2, AVX512, ISA, NEON, PLAIN
 from noeira.codegen.c.prelude import prelude
 from noeira.codegen.c.target import CTarget
+from noeira.codegen.cuda.arch import arch
 from noeira.codegen.definitions import identifiers
 from noeira.codegen.elements import literal
 from noeira.codegen.kernel import kernel_text
@@ -27,7 +29,8 @@ from noeira.ir.arrays import numpy_dtype, rounded
 from noeira.ir.builder import Builder
 from noeira.ir.plan import Call
 from noeira.ir.samples import Draw
-from noeira.ir.types import ROUNDED, TensorType
+from noeira.ir.types import DTYPES, FLOATS, ROUNDED, TensorType
+from noeira.runtime.cuda.compiler import find_cuda_compiler
 
 # What one run of a kernel takes: all numbers of 16 bits, and numbers of f32 about them.
 Run = Callable[[Case, list[np.ndarray]], list[np.ndarray]]
@@ -135,6 +138,17 @@ def test_cuda_reads_and_rounds_exactly(dtype: str) -> None:
         return CudaKernels.of([case]).built().run(case, arrays)
 
     check_exact(dtype, run)
+
+
+@needs_nvrtc
+def test_a_cuda_compiler_takes_all_casts(tmp_path: Path) -> None:
+    """Of every dtype to every float, in accesses and element by element, without a warning."""
+    cases = [cast_case(given, made, 1001) for given in DTYPES for made in FLOATS]
+    compiler = find_cuda_compiler()
+    assert compiler is not None
+    unit = CudaKernels.of(cases)
+    made = compiler.compile(unit.text, "casts.cu", arch("sm_90"), tmp_path)
+    assert len(made.resources) == len(set(unit.symbols))
 
 
 LITERALS = {
