@@ -86,6 +86,13 @@ def widened_sum(builder: Builder) -> tuple[Value, ...]:
     return (builder.emit("column_sum", wide),)
 
 
+def rounded_rows(builder: Builder) -> tuple[Value, ...]:
+    """Rows of 16 bits with an op before them and ops after them, all rounded."""
+    (x,) = inputs(builder, (9, 37), dtype="bf16")
+    y = builder.emit("softmax", builder.emit("scale", x, factor=1 / 3))
+    return (builder.emit("cast", builder.emit("scale", y, factor=3.3), dtype="f32"),)
+
+
 def slope_and_sum(name: str, shape: tuple[int, ...], stored: bool) -> Group:
     """The backward pass of an activation and the bias before it."""
 
@@ -197,6 +204,7 @@ def fused_groups() -> tuple[Group, ...]:
         joined("chain in 16 bits", rounded_chain),
         joined("linear, cast, relu in 16 bits", narrowed_product),
         joined("relu in 16 bits, cast, column_sum", widened_sum),
+        joined("scale, softmax, scale in 16 bits, cast", rounded_rows),
         *(
             slope_and_sum(name, shape, stored)
             for name in ("relu.d0", "gelu.d0")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from noeira.codegen.anchor import Anchor, rows_operand, work_of
+from noeira.codegen.anchor import Anchor, rows_dtype, rows_operand, work_of
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CFunction, CRows
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import rows_and_columns
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import computed
 
 # One thread does fewer elements: half of them in another processor's cache gains nothing.
 SPLIT_ELEMENTS = 4096
@@ -58,8 +57,7 @@ class CAnchor(Anchor):
         return (Stage(body.stem, written(cut)),)
 
     def view(self, body: Body, machine: ISA) -> Any:
-        type = rows_operand(body).type
-        dtype = computed(type.dtype) or type.dtype
+        dtype, type = rows_dtype(body), rows_operand(body).type
         return CRows(dtype, machine.lanes(dtype), *rows_and_columns(type))
 
     def function(self, name: str, stage: Stage) -> CFunction:

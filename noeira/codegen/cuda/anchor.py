@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from noeira.codegen.anchor import Anchor, rows_operand
+from noeira.codegen.anchor import Anchor, rows_dtype, rows_operand
 from noeira.codegen.cuda.arch import WARP, Arch
 from noeira.codegen.cuda.launches import within
 from noeira.codegen.cuda.rows import CudaFunction, CudaRows
@@ -54,8 +54,7 @@ class CudaAnchor(Anchor):
         return 0
 
     def view(self, body: Body, machine: Arch) -> Any:
-        type = rows_operand(body).type
-        dtype = computed(type.dtype) or type.dtype
+        dtype, type = rows_dtype(body), rows_operand(body).type
         return CudaRows(dtype, machine.lanes(dtype), *rows_and_columns(type))
 
     def function(self, name: str, stage: Stage) -> CudaFunction:
