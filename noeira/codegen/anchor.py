@@ -22,6 +22,7 @@ from noeira.ir.choices import Problem
 from noeira.ir.graph import Value
 from noeira.ir.op import place
 from noeira.ir.plan import Choice, Stage
+from noeira.ir.types import computed
 
 
 class Anchor:
@@ -127,6 +128,12 @@ def rows_operand(body: Body) -> Value:
     """The operand whose rows the anchor's kernel runs over."""
     assert body.anchor is not None
     return body.anchor.inputs[body.anchor.op.rows_at]
+
+
+def rows_dtype(body: Body) -> str:
+    """The dtype that these rows are computed in; of whole numbers their own."""
+    dtype = rows_operand(body).type.dtype
+    return computed(dtype) or dtype
 
 
 def work_of(body: Body) -> int:

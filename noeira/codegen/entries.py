@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from noeira.codegen.elements import ctype
+from noeira.codegen.elements import ctype, literal
 from noeira.codegen.interface import TIMED, entry_symbol, io_names, stamps_per_step
 from noeira.codegen.view import function_names
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
 from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
 from noeira.ir.states import BAD
+from noeira.ir.types import DTYPES
 
 if TYPE_CHECKING:
     from noeira.codegen.c.target import CTarget
@@ -159,9 +160,10 @@ class Entries:
         """Where a value lies."""
         place = plan.place[value.name]
         if place.kind == LITERAL:
-            key = ctype(value.type.dtype), place.owner
-            literal = self.literals.setdefault(key, Literal(f"literal_{len(self.literals)}", *key))
-            return Place(f"at_{literal.c_name}", 0)
+            dtype = value.type.dtype
+            key = ctype(dtype), literal(DTYPES[dtype].number(place.owner), dtype)
+            made = self.literals.setdefault(key, Literal(f"literal_{len(self.literals)}", *key))
+            return Place(f"at_{made.c_name}", 0)
         name = "ARENA" if place.root == ARENA else self.root(place.root)
         return Place(name, place.offset)
 

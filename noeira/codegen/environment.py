@@ -39,7 +39,7 @@ def environment(language: str) -> Environment:
     from noeira.codegen.compiled_templates import CompiledTemplates
     from noeira.codegen.ctext import index_type
     from noeira.codegen.definitions import identifiers
-    from noeira.codegen.expressions import c_literal
+    from noeira.codegen.elements import literal
 
     class Missing(StrictUndefined):
         """A name that is not there; its error lists those that are."""
@@ -74,7 +74,7 @@ def environment(language: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    filters = {"identifiers": identifiers, "literal": c_literal, "index_type": index_type}
+    filters = {"identifiers": identifiers, "literal": literal, "index_type": index_type}
     made.filters |= filters
     return made
 

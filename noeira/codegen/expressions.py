@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from noeira.errors import VerifyError
+from noeira.codegen.elements import form, literal
 from noeira.ir.scalar import COMPARISONS, Expr
 
 INFIX = ("+", "-", "*", "/")
@@ -22,7 +21,8 @@ SHORT_LINES = 4
 class Lowering:
     """Turns expressions into C statements over vectors (or CUDA scalars): the same text for both.
 
-    A subexpression that is used more than once, and every literal, gets a name of its own.
+    dtype: the one that is computed in. A subexpression that is used more than once, and every
+    literal, gets a name of its own.
     """
 
     dtype: str
@@ -32,11 +32,13 @@ class Lowering:
 
     def literal(self, value: float) -> str:
         """The name of a constant, broadcast before the loop."""
-        text = c_literal(value, self.dtype)
+        text = literal(value, self.dtype)
         return self.constants.setdefault(text, f"c{len(self.constants)}")
 
-    def assign(self, target: str, expr: Expr, names: Mapping[str, str]) -> None:
-        """Append the statements that give `target` the value of the expression."""
+    def assign(self, target: str, expr: Expr, names: Mapping[str, str], rounded: str = "") -> None:
+        """Append the statements that give `target` the value of the expression, rounded to the
+        dtype `rounded`.
+        """
         uses = Counter[Expr]()
 
         def count(e: Expr) -> None:
@@ -65,7 +67,10 @@ class Lowering:
                 return known[e]
             return made
 
-        self.lines.append(f"const {self.dtype}v {target} = {bare(text(expr))};")
+        made = bare(text(expr))
+        if rounded and rounded != self.dtype:
+            made = f"round_{form(rounded, self.dtype)}({made})"
+        self.lines.append(f"const {self.dtype}v {target} = {made};")
 
     def form(self, op: str, args: list[str]) -> str:
         """One operation as text."""
@@ -73,6 +78,8 @@ class Lowering:
             return f"({args[0]} {op} {args[1]})"
         if op == "neg":
             return f"(-{args[0]})"
+        if op == "uniform":
+            args = ["element", *args]
         return f"{op}_{self.dtype}({', '.join(args)})"
 
 
@@ -86,22 +93,6 @@ def bare(text: str) -> str:
         if depth == 0:
             return text[1:-1] if position == len(text) - 1 else text
     return text
-
-
-def c_literal(value: float, dtype: str) -> str:
-    """A float as C: short decimals as they are, others in hexadecimal, so that no digit is lost."""
-    suffix = "f" if dtype == "f32" else ""
-    if dtype == "f32":
-        import struct
-
-        try:
-            value = struct.unpack("f", struct.pack("f", value))[0]
-        except OverflowError:
-            raise VerifyError(f"{value} does not fit in f32") from None
-    if math.isinf(value) or math.isnan(value):
-        return {math.inf: "INFINITY", -math.inf: "(-INFINITY)"}.get(value, "NAN")
-    text = repr(float(f"{value:.6g}"))
-    return f"{text}{suffix}" if float(text) == value else f"{value.hex()}{suffix}"
 
 
 def is_short(lines: Sequence[str]) -> bool:

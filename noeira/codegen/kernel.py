@@ -114,8 +114,11 @@ def kernel_view(
 
 
 def check_dtypes(body: Body, known: frozenset[str], language: str) -> None:
-    """Raises DtypeError for a float that a kernel's template is not written for."""
-    for value in (*body.inputs, *body.outputs):
+    """Raises DtypeError for a float that a kernel's template is not written for: element-wise code
+    before and after an anchor has those of all dtypes.
+    """
+    own = (*body.anchor.inputs, *body.anchor.outputs) if body.anchor else body.inputs + body.outputs
+    for value in own:
         if value.type.is_float and value.type.dtype not in known:
             names = " and ".join(dict.fromkeys(part.op.name for part in body.parts))
             raise DtypeError(

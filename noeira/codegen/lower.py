@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from noeira.codegen.expressions import Lowering
-from noeira.codegen.view import Constant, Elementwise, Load, Store
+from noeira.codegen.view import NUMBER, Constant, Elementwise, Load, Store
 from noeira.errors import VerifyError
 from noeira.ir.body import Body, Phases, phases_of
-from noeira.ir.forms import refusal
+from noeira.ir.forms import part_dtype, refusal
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
-from noeira.ir.scalar import Expr, var
+from noeira.ir.scalar import Expr, keys, var
+from noeira.ir.types import computed
 
 # The name of an anchor's result in the code after it.
 RESULT = "r0"
@@ -45,11 +46,13 @@ def loaded_name(source: str) -> str:
 
 @dataclass
 class Lowered:
-    """Collects the element-wise code of `body` over `shape`.
+    """Collects the element-wise code of `body` over `shape`, computed in `dtype`. A value that
+    other parts read is rounded to what it would be stored as, so that fusion changes no bits.
 
     `names` gives the C names of the values in registers: what was computed so far, and what an
     anchor hands in. An element loaded from `aN` is called `xN`, see `loaded_name`, a result `rN`
-    (`letter`), a subexpression that is used twice `tN`, a constant `cN`.
+    (`letter`), a subexpression that is used twice `tN`, a constant `cN`, a whole number that random
+    numbers follow from `nN`.
     """
 
     body: Body
@@ -69,17 +72,19 @@ class Lowered:
         if value.name in self.names:
             return self.names[value.name]
         source = operand_id(self.body, part, position)
-        if source not in self.loads:
-            access, type = access_of(value, self.shape), value.type
-            name = loaded_name(source)
-            self.loads[source] = Load(name, source, access, type.dtype, type.size)
-        return self.loads[source].name
+        key, type = is_key(part, position), value.type
+        name = source.replace("a", "n") if key else loaded_name(source)
+        if name not in self.loads:
+            access = NUMBER if key else access_of(value, self.shape)
+            self.loads[name] = Load(name, source, access, type.dtype, type.size)
+        return name
 
     def assign(self, value: Value, expression: Expr, operands: dict[str, str]) -> None:
         """Compute a value from operands given by their C names."""
         name = f"{self.letter}{self.results}"
         self.results += 1
-        self.lowering.assign(name, expression, operands)
+        read = any(value in part.inputs for part in self.body.parts)
+        self.lowering.assign(name, expression, operands, value.type.dtype if read else "")
         self.names[value.name] = name
 
     def compute(self, part: Node) -> None:
@@ -91,12 +96,12 @@ class Lowered:
     def code(self) -> Elementwise:
         """The code, with stores of those outputs of the phase that have a C name."""
         stores = [
-            Store(target, self.names[value.name])
+            Store(target, self.names[value.name], value.type.dtype)
             for target, value in zip(self.body.targets, self.body.outputs, strict=True)
             if value.name in self.names
         ]
         constants = (Constant(name, text) for text, name in self.lowering.constants.items())
-        loads = (self.loads[key] for key in sorted(self.loads, key=argument_order))
+        loads = sorted(self.loads.values(), key=lambda load: argument_order(load.source))
         return Elementwise(
             self.dtype,
             tuple(constants),
@@ -104,12 +109,21 @@ class Lowered:
             tuple(self.lowering.lines),
             tuple(stores),
             temporaries=self.lowering.temporaries,
+            random=any(load.access == NUMBER for load in loads),
         )
 
 
 def argument_order(id: str) -> tuple[str, int]:
     """What arguments are sorted by: operands, what other phases leave, results; each by number."""
     return id[0], int(id[1:])
+
+
+def is_key(part: Node, position: int) -> bool:
+    """Whether an operand of a part is one that its random numbers follow from."""
+    op = part.op
+    if not isinstance(op, elementwise.Elementwise) or not op.numbers:
+        return False
+    return op.operands[position] in keys(op.expression(part.attrs))
 
 
 def access_of(value: Value, shape: tuple[int, ...]) -> str:
@@ -131,8 +145,7 @@ def needed(parts: tuple[Node, ...], wanted: set[str]) -> tuple[Node, ...]:
 
 def map_code(body: Body) -> Elementwise:
     """The code of a chain of element-wise ops."""
-    type = body.head[0].outputs[0].type
-    lowered = Lowered(body, body.outputs[0].type.dtype, type.shape)
+    lowered = Lowered(body, part_dtype(body.head[0]), body.head[0].outputs[0].type.shape)
     for part in needed(body.head, {v.name for v in body.outputs}):
         lowered.compute(part)
     return lowered.code()
@@ -157,7 +170,7 @@ def lowered_head(body: Body, wanted: set[str], constants: dict[str, str]) -> Ele
         return Elementwise("")
     place = body.anchor.op.rows_at
     taken = body.anchor.inputs[place]
-    lowered = Lowered(body, taken.type.dtype, taken.type.shape, letter=HEAD)
+    lowered = Lowered(body, computed(taken.type.dtype), taken.type.shape, letter=HEAD)
     lowered.lowering.constants |= constants
     for part in needed(body.head, wanted | {taken.name}):
         lowered.compute(part)
@@ -179,12 +192,14 @@ def tail_code(body: Body, bias: int | None = None) -> Elementwise:
     if "tail" not in body.anchor.op.takes:
         return Elementwise("")
     made, before = body.anchor.outputs[0], head_code(body)
-    lowered = Lowered(body, made.type.dtype, made.type.shape, {made.name: RESULT})
+    lowered = Lowered(body, computed(made.type.dtype), made.type.shape, {made.name: RESULT})
     lowered.lowering.constants |= constant_names(before)
     lowered.lowering.temporaries = before.temporaries
     if bias is not None:
         name = lowered.operand(body.anchor, bias)
         lowered.assign(made, var("product") + var("bias"), {"product": RESULT, "bias": name})
+    elif body.tail and made.type.dtype != lowered.dtype:
+        lowered.assign(made, var("result"), {"result": RESULT})
     own = {v.name for part in body.tail for v in part.outputs}
     wanted = {v.name for v in body.outputs if v.name in own}
     for part in needed((*body.head, *body.tail), wanted):

@@ -4,7 +4,8 @@ and CUDA have it alike.
 
 from __future__ import annotations
 
-from noeira.codegen.expressions import INFIX, bare, c_literal
+from noeira.codegen.elements import literal
+from noeira.codegen.expressions import INFIX, bare
 from noeira.errors import VerifyError
 from noeira.ir.scalar import Expr
 
@@ -25,7 +26,7 @@ def number_text(expr: Expr, owner: str) -> str:
         if e.op == "var":
             return e.args[0]
         if e.op == "const":
-            return c_literal(e.args[0], "f64")
+            return literal(e.args[0], "f64")
         args = [text(arg) for arg in e.args]
         if e.op in INFIX:
             return f"({args[0]} {e.op} {args[1]})"

@@ -12,7 +12,7 @@ from noeira.codegen.definitions import defined, identifiers
 from noeira.codegen.environment import CODEGEN, template
 
 # The same text in all languages.
-RANDOM = "lib/random.c.j2"
+RANDOM, ROUNDING = "lib/random.c.j2", "lib/rounding.c.j2"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,16 @@ def definition(text: str, dtype: str | None) -> Definition:
 
 def random_definitions() -> list[Definition]:
     """The definitions of random bits."""
+    return pieces(RANDOM, None, **philox_numbers())
+
+
+def philox_numbers() -> dict[str, object]:
+    """The numbers that Philox is made of."""
     from noeira.ir import random
 
-    numbers = {"multipliers": random.MULTIPLIERS, "weyl": random.WEYL, "rounds": random.ROUNDS}
-    return pieces(RANDOM, None, **numbers)
+    return {"multipliers": random.MULTIPLIERS, "weyl": random.WEYL, "rounds": random.ROUNDS}
+
+
+def rounding_definitions() -> list[Definition]:
+    """The definitions of how 16-bit floats are rounded."""
+    return pieces(ROUNDING, None)

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
+from noeira.codegen.elements import ELEMENTS, form
 from noeira.ir.plan import Call
 from noeira.ir.types import DTYPE_BYTES
+
+# How an operand is read of which `uniform` makes random numbers.
+NUMBER = "number"
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class ScratchOperand(Operand):
 @dataclass(frozen=True)
 class Load:
     """An element read from `source`, an operand of `size` elements: access is `full` (same index),
-    `row` (index in the last axes) or `scalar`.
+    `row` (index in the last axes), `scalar`, or `number`, one that is whole as it is.
     """
 
     name: str
@@ -54,10 +58,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """An element written: `target[index] = name`."""
+    """An element written: `target[index] = name`; dtype: that it is stored as."""
 
     target: str
     name: str
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,9 @@ class Constant:
 class Elementwise:
     """Element-wise code: constants, loads, one statement a scalar op, stores.
 
-    result: the name of the value that the anchor takes from a head. temporaries: how many
-    subexpressions have names.
+    dtype: the one that is computed in; loads and stores may be of others. result: the name of the
+    value that the anchor takes from a head. temporaries: how many subexpressions have names.
+    random: whether elements have random numbers, which follow from `element`, their number.
     """
 
     dtype: str
@@ -83,6 +89,7 @@ class Elementwise:
     stores: tuple[Store, ...] = ()
     result: str = ""
     temporaries: int = 0
+    random: bool = False
 
     def without(self, before: Elementwise) -> Elementwise:
         """What is still to do in the same function after `before`: but for its constants, operands
@@ -93,9 +100,26 @@ class Elementwise:
             self,
             constants=tuple(one for one in self.constants if one not in before.constants),
             loads=tuple(
-                load for load in self.loads if load.access != "scalar" or load not in before.loads
+                load
+                for load in self.loads
+                if load.access not in ("scalar", NUMBER) or load not in before.loads
             ),
             stores=tuple(store for store in self.stores if store.target not in done),
+            random=self.random and not before.random,
+        )
+
+    def form(self, one: Load | Store) -> str:
+        """What the name of a load or store of vectors ends in: `load_bf16`."""
+        return form(one.dtype, self.dtype)
+
+    def loaded(self, load: Load, text: str) -> str:
+        """C text for the number of one element, which is C text too."""
+        return ELEMENTS[load.dtype].widened(text)
+
+    def stored(self, store: Store) -> str:
+        """C text for one element as it is written."""
+        return (
+            ELEMENTS[store.dtype].narrowed(store.name) if store.dtype != self.dtype else store.name
         )
 
 
@@ -200,8 +224,9 @@ class Kernel:
                 lines += [f"const {dtype}v r0 = {value};", *self.tail.lines]
                 stores += self.tail.stores
             elif result:
-                stores.append(Store(result.id, value))
-        return Elementwise(dtype, (), tuple(loads), tuple(lines), tuple(stores))
+                stores.append(Store(result.id, value, result.dtype))
+        random = any(load.access == NUMBER for load in loads)
+        return Elementwise(dtype, (), tuple(loads), tuple(lines), tuple(stores), random=random)
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:

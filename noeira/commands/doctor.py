@@ -20,7 +20,7 @@ from noeira.commands.cache import count, megabytes
 from noeira.errors import MissingError, NoeiraError
 from noeira.runtime.build.cache import Cache
 
-NEEDED = ("numpy", "jinja2", "networkx", "filelock", "platformdirs", "rich")
+NEEDED = ("numpy", "ml_dtypes", "jinja2", "networkx", "filelock", "platformdirs", "rich")
 OPTIONAL = {
     "pooch": "downloading data sets: pip install 'noeira[data]'",
     "matplotlib": "noeira profile --png: pip install 'noeira[viz]'",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from noeira.ir.body import ACROSS_ROWS, Body, Phases, joined
 from noeira.ir.graph import Node
+from noeira.ir.types import computed, computed_in
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,23 @@ def map_body(body: Body) -> str:
 
 
 def same_shape(parts: Sequence[Node]) -> str:
-    """Why element-wise ops do not run over one shape; empty if they do."""
+    """Why element-wise ops do not run over one shape in one dtype; empty if they do."""
     for part in parts[1:]:
         if part.outputs[0].type.shape != parts[0].outputs[0].type.shape:
             return f"{part.op.name} has another shape than {parts[0].op.name}"
+    return same_dtype(parts, part_dtype(parts[0]), parts[0].op.name) if parts else ""
+
+
+def part_dtype(part: Node) -> str:
+    """The dtype that an element-wise op is computed in."""
+    return computed_in(v.type.dtype for v in (*part.inputs, *part.outputs))
+
+
+def same_dtype(parts: Sequence[Node], dtype: str, name: str) -> str:
+    """Why element-wise ops are not computed in the dtype of what has that name, if they are not."""
+    for part in parts:
+        if (own := part_dtype(part)) != dtype:
+            return f"{part.op.name} is computed in {own}, {name} in {dtype or 'whole numbers'}"
     return ""
 
 
@@ -125,7 +139,12 @@ def before(body: Body) -> str:
     if body.head and "head" not in body.anchor.op.takes:
         first, name = body.head[0].op.name, body.anchor.op.name
         return f"{first} before {name} gains nothing: put it into the type before it"
-    return same_shape(body.head) or elsewhere(body)
+    taken = computed(body.anchor.inputs[body.anchor.op.rows_at].type.dtype)
+    return (
+        same_shape(body.head)
+        or elsewhere(body)
+        or same_dtype(body.head, taken, body.anchor.op.name)
+    )
 
 
 def elsewhere(body: Body) -> str:
@@ -154,7 +173,7 @@ def after(body: Body) -> str:
             return f"{part.op.name} reads {other}, which is not the first result of {name}"
         if part.outputs[0].type.shape != shape:
             return f"{part.op.name} has another shape than the result of {name}"
-    return ""
+    return same_dtype(body.tail, computed(body.anchor.outputs[0].type.dtype), name)
 
 
 FORMS = (

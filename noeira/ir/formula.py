@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noeira.ir import scalar
+from noeira.ir.arrays import rounded
 from noeira.ir.scalar import COMPARISONS, Expr, var
 
 if TYPE_CHECKING:
@@ -24,16 +25,16 @@ class Formula:
     numbers: dict[str, Expr]
 
     def evaluate(
-        self, scalars: Mapping[str, float], elements: Mapping[str, np.ndarray], dtype: Any
+        self, scalars: Mapping[str, float], elements: Mapping[str, np.ndarray], dtype: str
     ) -> dict[str, np.ndarray]:
-        """The results in NumPy."""
-        import numpy as np
-
-        values = {
-            name: np.asarray(scalar.evaluate(expr, wide(scalars), np.float64), dtype)
+        """The results in NumPy, elements in a dtype."""
+        shape = next(iter(elements.values())).shape
+        numbers = {
+            name: rounded(scalar.evaluate(expr, wide(scalars), "f64", ()), dtype)
             for name, expr in self.numbers.items()
-        } | dict(elements)
-        return {name: scalar.evaluate(e, values, dtype) for name, e in self.results.items()}
+        }
+        values = numbers | dict(elements)
+        return {name: scalar.evaluate(e, values, dtype, shape) for name, e in self.results.items()}
 
 
 def wide(scalars: Mapping[str, float]) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from noeira.ir.graph import State
 from noeira.ir.random import INITIAL_STREAM, Distribution, write
 from noeira.ir.states import SEED
-from noeira.ir.types import Layout
+from noeira.ir.types import Layout, computed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ def begin_state(
     before = states[: [s.value.name for s in states].index(state.value.name)]
     stream = INITIAL_STREAM + sum(len(other.initial) for other in before)
     type = state.value.type
-    dtype = "f32" if type.dtype == "f32" else "f64"
+    dtype = computed(type.dtype) or "f64"
     for text, part in zip(state.initial, parts(layouts, state, array), strict=True):
         write(Distribution.parse(text), seed, stream, part, dtype)
         stream += 1

@@ -4,13 +4,13 @@ bad node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import VerifyError
-from noeira.ir.arrays import dtype_name
+from noeira.ir.arrays import dtype_name, rounded, widened
 from noeira.ir.graph import ComputeGraph, Node
-from noeira.ir.types import TensorType
+from noeira.ir.types import ROUNDED, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +38,7 @@ def interpret(
     with np.errstate(all="ignore"):
         for part in (part for node in graph.nodes for part in node.parts):
             try:
-                results = part.op.reference(part.attrs, *[values[v.name] for v in part.inputs])
-                check_results(part, results)
+                results = results_of(part, [values[v.name] for v in part.inputs])
             except Exception as error:
                 error.add_note(f"while running {part}")
                 raise
@@ -47,6 +46,18 @@ def interpret(
             if watch:
                 watch(part, results)
     return values
+
+
+def results_of(node: Node, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """What a plain node gives by its reference: 16-bit floats are computed in f32, and the results
+    rounded to what they are stored as. Raises VerifyError if that is not what the shape rule says.
+    """
+    results = node.op.reference(node.attrs, *map(widened, arrays))
+    if isinstance(results, tuple) and len(results) == len(node.outputs):
+        pairs = zip(results, (v.type.dtype for v in node.outputs), strict=True)
+        results = tuple(rounded(r, dtype) if dtype in ROUNDED else r for r, dtype in pairs)
+    check_results(node, results)
+    return results
 
 
 def check_results(node: Node, results: Any) -> None:

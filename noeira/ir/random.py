@@ -6,8 +6,10 @@ Element `e` of stream `s` at tick `t` under seed `k` is made from the four 32-bi
     philox4x32-10(key = (k, s), counter = (e mod 2^32, e div 2^32, t mod 2^32, t div 2^32))
 
 on every target. A uniform f32 uses the upper 24 bits of the first word, a uniform f64 53 bits of
-the first two, a normal number all four. Source: Salmon, Moraes, Dror and Shaw, "Parallel random
-numbers: as easy as 1, 2, 3", SC 2011.
+the first two, a normal number all four. Those of kernels, `uniform24`, are 24 bits in every dtype,
+so that a mask does not depend on it, and four of them share a counter: element e is made from word
+e mod 4 of the counter e div 4. Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 WORD = 0xFFFFFFFF
+# Words that a counter gives.
+WORDS = 4
 
 # Streams of a seed: trace numbers those of a graph from 0; initial values and data order have
 # ranges of their own.
@@ -119,6 +123,17 @@ def uniform01(
     if dtype == "f32":
         return (words[:, 0] >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
     return unit53(words[:, 0], words[:, 1])
+
+
+def uniform24(seed: int, stream: int, count: int, tick: int = 0) -> np.ndarray:
+    """Uniform numbers in [0, 1), multiples of 2^-24, of elements 0, …, count - 1, each from a word
+    of its own, as the scalar function `uniform` gives them in kernels; f32, shape [count]. Of the
+    seed and the stream the lower 32 bits count.
+    """
+    import numpy as np
+
+    words = philox(seed & WORD, stream & WORD, 0, -(-count // WORDS), tick).reshape(-1)[:count]
+    return (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
 def unit53(high: np.ndarray, low: np.ndarray) -> np.ndarray:

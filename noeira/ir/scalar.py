@@ -4,6 +4,10 @@ derivatives.
 Expressions are trees of arithmetic over named variables. Smart constructors drop additions of 0 and
 products with 0 and 1, so that derivatives come out readable. Comparisons are only ever the
 condition of a `select`.
+
+`uniform(seed, tick, stream)` is the one function that differs from element to element by itself: a
+random number in [0, 1), see `noeira.ir.random.uniform24`. Its arguments are variables that name
+whole numbers, i64[]; any other whole number becomes a float when it is read.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from noeira.errors import VerifyError
+from noeira.ir.arrays import numpy_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -209,6 +214,7 @@ FUNCTIONS: dict[str, FunctionType] = {
     "sign": lambda y, a: (lift(0),),
     "max": lambda y, a, b: (select(call("ge", a, b), 1, 0), select(call("ge", a, b), 0, 1)),
     "min": lambda y, a, b: (select(call("le", a, b), 1, 0), select(call("le", a, b), 0, 1)),
+    "uniform": lambda y, seed, tick, stream: (lift(0), lift(0), lift(0)),
 }
 ARITHMETIC: dict[str, Callable[..., tuple[Expr, ...]]] = {
     "+": lambda y, a, b: (lift(1), lift(1)),
@@ -241,6 +247,20 @@ def variables(expr: Expr) -> tuple[str, ...]:
     if expr.op == "const":
         return ()
     return tuple(dict.fromkeys(name for arg in expr.args for name in variables(arg)))
+
+
+def keys(expr: Expr) -> tuple[str, ...]:
+    """The variables that random numbers follow from, each once. Raises VerifyError for an argument
+    of `uniform` that is no variable.
+    """
+    if expr.op in ("var", "const"):
+        return ()
+    if expr.op != "uniform":
+        return tuple(dict.fromkeys(name for arg in expr.args for name in keys(arg)))
+    for arg in expr.args:
+        if arg.op != "var":
+            raise VerifyError("uniform(seed, tick, stream) takes operands as they are")
+    return tuple(dict.fromkeys(arg.args[0] for arg in expr.args))
 
 
 def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
@@ -280,11 +300,18 @@ def operation_count(expr: Expr) -> int:
     return len(seen)
 
 
-def evaluate(expr: Expr, values: Mapping[str, np.ndarray], dtype: Any) -> np.ndarray:
-    """The expression in NumPy, every operation in `dtype`."""
+def evaluate(
+    expr: Expr, values: Mapping[str, np.ndarray], dtype: str, shape: tuple[int, ...]
+) -> np.ndarray:
+    """The expression in NumPy over elements of a shape, every operation in `dtype`, one of those
+    that are computed in; what is stored in another one becomes that first.
+    """
     import numpy as np
 
+    from noeira.ir.random import uniform24
+
     known: dict[Expr, Any] = {}
+    computed = numpy_dtype(dtype)
 
     def visit(e: Expr) -> Any:
         if e not in known:
@@ -293,13 +320,18 @@ def evaluate(expr: Expr, values: Mapping[str, np.ndarray], dtype: Any) -> np.nda
 
     def compute(e: Expr) -> Any:
         if e.op == "var":
-            return values[e.args[0]]
+            return np.asarray(values[e.args[0]]).astype(computed, copy=False)
         if e.op == "const":
-            return np.asarray(e.args[0], dtype)
+            return np.asarray(e.args[0], computed)
+        if e.op == "uniform":
+            seed, tick, stream = (int(values[arg.args[0]]) for arg in e.args)
+            drawn = uniform24(seed, stream, math.prod(shape), tick)
+            return drawn.astype(computed).reshape(shape)
         return numpy_function(e.op)(*[visit(arg) for arg in e.args])
 
     with np.errstate(all="ignore"):
-        return np.asarray(visit(expr), dtype)
+        result = np.asarray(visit(expr), computed)
+        return result if result.shape == shape else np.broadcast_to(result, shape).copy()
 
 
 def numpy_function(name: str) -> Callable[..., Any]:

@@ -88,7 +88,8 @@ def writers(graph: ComputeGraph) -> dict[str, list[int]]:
 
 def overwritable(node: Node) -> dict[int, tuple[int, ...]]:
     """For a result, the operands whose memory it may be written to. A fused node of element-wise
-    ops reads everything of an element before it writes anything of it.
+    ops reads everything of an element before it writes anything of it; elements of another size
+    lie elsewhere.
     """
     if not node.body:
         return node.op.may_overwrite(node.attrs, *(v.type for v in node.inputs))
@@ -98,8 +99,12 @@ def overwritable(node: Node) -> dict[int, tuple[int, ...]]:
     for part in node.body:
         allowed = part.op.may_overwrite(part.attrs, *(v.type for v in part.inputs)).get(0, ())
         kept |= {v.name for i, v in enumerate(part.inputs) if i not in allowed}
-    positions = tuple(i for i, v in enumerate(node.inputs) if v.name not in kept)
-    return dict.fromkeys(range(len(node.outputs)), positions)
+    free = [(i, v.type) for i, v in enumerate(node.inputs) if v.name not in kept]
+    sizes = [v.type.nbytes for v in node.outputs]
+    return {
+        output: tuple(i for i, type in free if type.nbytes == size)
+        for output, size in enumerate(sizes)
+    }
 
 
 def takes_over(node: Node, state: Value, new: Value, memory: Memory) -> bool:

@@ -1,13 +1,76 @@
-"""The types of values: a dtype and a shape, and the layouts that name the parts of flat states."""
+"""The dtypes, one row each; the types of values, a dtype and a shape; and the layouts that name the
+parts of flat states.
+
+What a value is stored as and what its elements are computed in are two things. A 16-bit float is
+f32 as soon as it is read, and is rounded to the nearest, ties to even, each time it is stored: also
+the values between the ops of one kernel, so that a fused kernel gives the bits of its parts.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-DTYPE_BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2, "i32": 4, "i64": 8, "u8": 1, "bool": 1}
-FLOATS = ("f32", "f64", "bf16", "f16")
+
+@dataclass(frozen=True)
+class Dtype:
+    """bytes: of an element; is_float: else elements are whole numbers, or true and false.
+
+    numpy: what NumPy calls it, an attribute of `package`. computed: the dtype of arithmetic on its
+    elements; "" where there is none. largest: the greatest finite number.
+    """
+
+    name: str
+    bytes: int
+    numpy: str
+    largest: float
+    is_float: bool = False
+    computed: str = ""
+    package: str = "np"
+
+    @property
+    def written(self) -> str:
+        """As in a user's code: `np.float32`."""
+        return f"{self.package}.{self.numpy}"
+
+    def number(self, text: str) -> float:
+        """The number of a text, a whole one without loss."""
+        return float(text) if self.is_float else int(text)
+
+
+DTYPES = {
+    one.name: one
+    for one in (
+        Dtype("f32", 4, "float32", float.fromhex("0x1.fffffep127"), True, "f32"),
+        Dtype("f64", 8, "float64", float.fromhex("0x1.fffffffffffffp1023"), True, "f64"),
+        Dtype("bf16", 2, "bfloat16", float.fromhex("0x1.fep127"), True, "f32", "ml_dtypes"),
+        Dtype("f16", 2, "float16", float.fromhex("0x1.ffcp15"), True, "f32"),
+        Dtype("i32", 4, "int32", 2**31 - 1),
+        Dtype("i64", 8, "int64", 2**63 - 1),
+        Dtype("u8", 1, "uint8", 2**8 - 1),
+        Dtype("bool", 1, "bool", 1),
+    )
+}
+DTYPE_BYTES = {one.name: one.bytes for one in DTYPES.values()}
+FLOATS = tuple(one.name for one in DTYPES.values() if one.is_float)
+# Those that arithmetic is done in, and those that are not stored as they are computed in.
+COMPUTED = tuple(one.name for one in DTYPES.values() if one.computed == one.name)
+ROUNDED = tuple(name for name in FLOATS if name not in COMPUTED)
+
+
+def computed(dtype: str) -> str:
+    """The dtype that elements of a float dtype are computed in, and sums of them accumulated."""
+    return DTYPES[dtype].computed
+
+
+def computed_in(dtypes: Iterable[str]) -> str:
+    """The dtype that a computation on values of these dtypes is done in: the widest that one of its
+    floats is; "" if there is no float.
+    """
+    wide = {DTYPES[dtype].computed for dtype in dtypes} - {""}
+    return max(wide, key=DTYPE_BYTES.__getitem__, default="")
+
 
 # Members of a layout start at multiples of 32 elements: 64-byte aligned even in 16 bits.
 LAYOUT_ALIGNMENT = 32
@@ -36,7 +99,7 @@ class TensorType:
     @property
     def nbytes(self) -> int:
         """Number of bytes."""
-        return self.size * DTYPE_BYTES[self.dtype]
+        return self.size * DTYPES[self.dtype].bytes
 
     @property
     def is_float(self) -> bool:

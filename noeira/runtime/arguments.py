@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DataError, DtypeError, ShapeError
-from noeira.ir.arrays import NAMES, dtype_name, numpy_dtype
+from noeira.ir.arrays import dtype_name, is_float, numpy_dtype
 from noeira.ir.graph import Input
 from noeira.ir.states import TARGET, is_target
+from noeira.ir.types import DTYPES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,9 +50,7 @@ def largest(array: np.ndarray) -> int:
 
 def index_limit(declared: Input) -> int:
     """What every index of an input is below."""
-    import numpy as np
-
-    return declared.limit or int(np.iinfo(numpy_dtype(declared.value.type.dtype)).max) + 1
+    return declared.limit or int(DTYPES[declared.value.type.dtype].largest) + 1
 
 
 def as_array(name: str, short: str, given: Any, dtype: str) -> np.ndarray:
@@ -71,7 +70,7 @@ def as_array(name: str, short: str, given: Any, dtype: str) -> np.ndarray:
             raise DtypeError(f"{name} does not give its memory away: {error}") from None
     kind = f"{name} is a {type(given).__name__}, not an array"
     if isinstance(given, (list, tuple, int, float)):
-        raise DtypeError(f"{kind}: write np.asarray({short}, np.{NAMES.get(dtype, dtype)})")
+        raise DtypeError(f"{kind}: write np.asarray({short}, {DTYPES[dtype].written})")
     raise DtypeError(kind)
 
 
@@ -183,9 +182,10 @@ def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarra
         raise DtypeError(
             f"{name} is {array.dtype.name}; it must be integers: write {short}.astype(np.int32)"
         )
-    long = NAMES.get(dtype, dtype)
+    row = DTYPES[dtype]
     raise DtypeError(
-        f"{name} is {array.dtype.name}; this program takes {long}: write {short}.astype(np.{long})"
+        f"{name} is {array.dtype.name}; this program takes {row.numpy}: "
+        f"write {short}.astype({row.written})"
     )
 
 
@@ -220,7 +220,7 @@ def elements(name: str, given: Any, view: np.ndarray) -> np.ndarray:
     if array.shape != view.shape:
         raise ShapeError(f"{name} has shape {view.shape}, not {array.shape}")
     whole = array.dtype.kind in "biu"
-    if not whole and array.dtype.kind != "f":
+    if not whole and not is_float(array):
         raise DtypeError(f"{name} is {dtype}, it cannot be of dtype {array.dtype}")
     if not whole and hasattr(given, "dtype") and not np.can_cast(array.dtype, dtype, "safe"):
         advice = f"write value.astype(np.{dtype})"

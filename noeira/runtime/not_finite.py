@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import NotFiniteError
+from noeira.ir.arrays import is_float
 from noeira.ir.graph import Node
 from noeira.ir.interpret import interpret
 from noeira.ir.ops.optimizer import Optimizer
@@ -69,7 +70,7 @@ def first_not_finite(array: np.ndarray) -> Sequence[Any] | None:
     """The index of the first NaN or infinity; None if there is none."""
     import numpy as np
 
-    if array.dtype.kind != "f" or bool(np.isfinite(array).all()):
+    if not is_float(array) or bool(np.isfinite(array).all()):
         return None
     return tuple(np.argwhere(~np.isfinite(array))[0])
 

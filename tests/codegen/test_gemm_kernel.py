@@ -65,7 +65,7 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
     """The view of a case: a product, or y1 = relu(product * factor + bias), y0 = y1 + residual."""
     inputs = [operand("a0", case.a_shape, dtype), operand("a1", case.b_shape, dtype)]
     outputs = [operand("y0", (case.m, case.n), dtype)]
-    tail = Elementwise(dtype, stores=(Store("y0", "r0"),))
+    tail = Elementwise(dtype, stores=(Store("y0", "r0", dtype),))
     if case.tail:
         inputs.append(operand("a2", (), dtype))
         inputs.append(operand("a3", (case.n,), dtype))
@@ -84,7 +84,7 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
                 f"const {dtype}v r2 = max_{dtype}(r1, c0);",
                 f"const {dtype}v r3 = r2 + v2;",
             ),
-            stores=(Store("y0", "r3"), Store("y1", "r2")),
+            stores=(Store("y0", "r3", dtype), Store("y1", "r2", dtype)),
         )
     partial = "y0" if case.partial else None
     m, n, k, ta, tb = case.m, case.n, case.k, case.transpose_a, case.transpose_b
@@ -313,7 +313,7 @@ def test_row_operand_of_several_rows(tmp_path: Path) -> None:
         "f32",
         loads=(Load("v0", "a2", "row", "f32", 84),),
         lines=("const f32v r1 = r0 + v0;",),
-        stores=(Store("y0", "r1"),),
+        stores=(Store("y0", "r1", "f32"),),
     )
     item = replace(item, inputs=(*item.inputs, operand("a2", (4, 21), "f32")), tail=tail)
     generator = np.random.default_rng(0)

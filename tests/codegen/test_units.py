@@ -27,5 +27,5 @@ def test_a_literal_of_a_type_of_two_words() -> None:
     target = CTarget(compiler.isa)
     plan = make_plan(builder.done((order,)), target.choose, target.name)
     source = render_plans("numbers", [plan], target)
-    assert "static const long long literal_0[1] = { 3 };" in source.text
+    assert "static const long long literal_0[1] = { 3ll };" in source.text
     build_library(source, CBuilder(compiler), open_cache())

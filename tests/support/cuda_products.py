@@ -67,7 +67,7 @@ class Product:
         functions = tuple(CudaFunction(name, dict(stage.options)) for name, stage in pairs)
         shapes = (("a0", g.m * g.k), ("a1", g.k * g.n), ("y0", g.m * g.n))
         a0, a1, y0 = (Operand(name, ctype, dtype, (size,), size) for name, size in shapes)
-        tail = Elementwise(dtype, stores=(Store("y0", g.result),))
+        tail = Elementwise(dtype, stores=(Store("y0", g.result, dtype),))
         none = Elementwise(dtype)
         view = Kernel(self.symbol, (a0, a1), (y0,), None, none, tail, functions, cut, g)
         splits = self.cut.pieces

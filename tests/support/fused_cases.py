@@ -63,6 +63,36 @@ def chain(builder: Builder) -> tuple[Value, ...]:
     return y, builder.emit("tanh", builder.emit("add", z, y))
 
 
+def rounded_chain(builder: Builder) -> tuple[Value, ...]:
+    """Element-wise ops in 16 bits, rounded between them; one result is read as f32."""
+    x, row, one = inputs(builder, (9, 37), (37,), (), dtype="bf16")
+    y = builder.emit("multiply", builder.emit("add", x, row), one)
+    z = builder.emit("subtract", builder.emit("relu", y), row)
+    return y, z, builder.emit("scale", builder.emit("cast", z, dtype="f32"), factor=1 / 3)
+
+
+def narrowed_product(builder: Builder) -> tuple[Value, ...]:
+    """A product in f32 whose tail is rounded to 16 bits, and goes on so."""
+    x, w, b = inputs(builder, (9, 20), (20, 37), (37,))
+    y = builder.emit("cast", builder.emit("linear", x, w, b), dtype="bf16")
+    half = builder.input("half", TensorType("bf16", (37,)))
+    return (builder.emit("relu", builder.emit("add", y, half)),)
+
+
+def widened_sum(builder: Builder) -> tuple[Value, ...]:
+    """Column sums in f32 of what is stored in 16 bits."""
+    (x,) = inputs(builder, (30, 33), dtype="f16")
+    wide = builder.emit("cast", builder.emit("relu", x), dtype="f32")
+    return (builder.emit("column_sum", wide),)
+
+
+def rounded_rows(builder: Builder) -> tuple[Value, ...]:
+    """Rows of 16 bits with an op before them and ops after them, all rounded."""
+    (x,) = inputs(builder, (9, 37), dtype="bf16")
+    y = builder.emit("softmax", builder.emit("scale", x, factor=1 / 3))
+    return (builder.emit("cast", builder.emit("scale", y, factor=3.3), dtype="f32"),)
+
+
 def slope_and_sum(name: str, shape: tuple[int, ...], stored: bool) -> Group:
     """The backward pass of an activation and the bias before it."""
 
@@ -206,6 +236,10 @@ def fused_groups() -> tuple[Group, ...]:
     ]
     return (
         joined("chain", chain),
+        joined("chain in 16 bits", rounded_chain),
+        joined("linear, cast, relu in 16 bits", narrowed_product),
+        joined("relu in 16 bits, cast, column_sum", widened_sum),
+        joined("scale, softmax, scale in 16 bits, cast", rounded_rows),
         *(
             slope_and_sum(name, shape, stored)
             for name in ("relu.d0", "gelu.d0")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noeira.ir.arrays import numpy_dtype
+from noeira.ir.arrays import is_float, numpy_dtype
 from noeira.ir.graph import Value
 
 CANARY = 64
@@ -43,7 +43,7 @@ def canary(array: np.ndarray) -> bytes:
 def empty(value: Value) -> np.ndarray:
     """An array for an output, full of what no kernel gives."""
     array = np.zeros(value.type.shape, numpy_dtype(value.type.dtype))
-    return array + array.dtype.type(np.nan if array.dtype.kind == "f" else 85)
+    return array + array.dtype.type(np.nan if is_float(array) else 85)
 
 
 def workspace_of(size: int, alignment: int = 1) -> np.ndarray:

@@ -14,7 +14,7 @@ from noeira.errors import NoeiraError
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.op import Op
 from noeira.ir.samples import Draw, Sample
-from noeira.ir.types import TensorType
+from noeira.ir.types import ROUNDED, TensorType
 
 # Lengths about those of accesses, vectors, warps, strips and chunks.
 LENGTHS = (1, 3, 6, 8, 31, 32, 33, 100, 257, 1021)
@@ -23,7 +23,10 @@ ROWS = (
     *((257, 1), (127, 7), (130, 10), (9, 64), (5, 127), (3, 1031), (2, 2048)),
     *((2, 20011), (1, 20480)),
 )
-DTYPES = ("f32", "f64", "u8", "i32", "i64")
+DTYPES = ("f32", "f64", "u8", "i32", "i64", *ROUNDED)
+# Samples in a dtype of 16 bits: of all ops in bf16, in f16 of one for each template. How elements
+# are loaded, rounded and stored does not depend on the op.
+ROUNDED_SAMPLES = 3
 # How many kinds of samples are stretched to each length.
 KINDS_EACH = 3
 
@@ -161,11 +164,14 @@ def stretched_samples(rule: Op, by_rows: bool) -> tuple[Sample, ...]:
 
 def of_dtype(rule: Op, samples: tuple[Sample, ...], dtype: str) -> tuple[Sample, ...]:
     """Samples in a dtype; of those that are not f32 only what the op takes, and what there is not
-    in f32 already.
+    in f32 already; a few of those that are rounded.
     """
     made = [retyped(sample, dtype) for sample in samples]
     pairs = zip(made, samples, strict=True)
     found = [new for new, old in pairs if dtype == "f32" or (new != old and results(rule, new))]
+    if dtype in ROUNDED:
+        every = dtype == "bf16" or is_example(rule)
+        found = found[-ROUNDED_SAMPLES:] if every else []
     return tuple({repr(sample): sample for sample in found}.values())
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 from samples import drawn
 
-from noeira.ir.arrays import dtype_name
+from noeira.ir.arrays import dtype_name, is_float, numpy_dtype
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Node
 from noeira.ir.op import Op
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.storage import overwritable
+from noeira.ir.types import ROUNDED, computed
 
 # How far results may be from the references, relative to what rounding errors are compared with.
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12}
@@ -52,20 +54,34 @@ def sample_case(rule: Op, sample: Sample) -> Case:
 
 
 def reference(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What the node gives by its references, with floats in float64."""
-    wide = [a.astype("f8") if a.dtype == np.float32 else a for a in arrays]
+    """What the node gives by its references, with floats in float64, before they are rounded to
+    what they are stored as.
+    """
+    wide = [a.astype("f8") if is_float(a) else a for a in arrays]
     values = {v.name: a for v, a in zip(node.inputs, wide, strict=True)}
     for part in node.parts:
         given = wide if part is node else [values[v.name] for v in part.inputs]
         results = part.op.reference(part.attrs, *given)
         values |= {v.name: np.asarray(r) for v, r in zip(part.outputs, results, strict=True)}
-    return [values[v.name] for v in node.outputs]
+    return [wide_enough(values[v.name]) for v in node.outputs]
+
+
+def wide_enough(array: np.ndarray) -> np.ndarray:
+    """Floats in float64."""
+    return array.astype("f8") if is_float(array) else array
+
+
+def half_steps(values: np.ndarray, dtype: str) -> np.ndarray:
+    """How far numbers may be from the nearest that a dtype of 16 bits has, but for infinities."""
+    about = ml_dtypes.finfo(numpy_dtype(dtype))
+    exponents = np.maximum(np.frexp(values)[1] - 1, int(about.minexp))
+    return np.ldexp(0.5, exponents - about.nmant)
 
 
 def magnitudes(node: Node, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> list:
     """What rounding errors are compared with: the results, and what was added up to give them."""
     with np.errstate(all="ignore"):
-        added = reference(node, [abs(a) if a.dtype.kind == "f" else a for a in arrays])
+        added = reference(node, [abs(a) if is_float(a) else a for a in arrays])
         return [
             np.maximum(np.maximum(abs(e), np.mean(abs(e))), np.nan_to_num(abs(a), posinf=0))
             for e, a in zip(expected, added, strict=True)
@@ -79,11 +95,14 @@ def assert_agrees(
     expected = reference(case.node, arrays)
     sizes = magnitudes(case.node, arrays, expected)
     for got, want, size in zip(results, expected, sizes, strict=True):
-        if got.dtype.kind != "f":
+        if not is_float(got):
             assert np.array_equal(got, want), case.label
             continue
-        error = np.max(np.abs(got - want) / np.where(size > 0, size, 1))
-        most = factor * TOLERANCE[dtype_name(got.dtype)]
+        dtype, distance = dtype_name(got.dtype), np.abs(got.astype("f8") - want)
+        if dtype in ROUNDED:
+            distance = np.maximum(distance - half_steps(want, dtype), 0)
+        error = np.max(distance / np.where(size > 0, size, 1))
+        most = factor * TOLERANCE[computed(dtype)]
         assert error <= most, f"{case.label}: relative error {error}"
 
 

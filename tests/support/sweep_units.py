@@ -22,8 +22,10 @@ from noeira.codegen.c.isa import AVX2
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.target import Target
+from noeira.ir.body import body_of
 from noeira.ir.op import Op
 from noeira.ir.plan import Choice
+from noeira.ir.types import FLOATS
 
 # Fused nodes, with their parts, are units of so many.
 GROUPS_OF_A_UNIT = 8
@@ -113,8 +115,15 @@ def variants_of(rule: Op) -> Iterator[tuple[Variant, str]]:
     for variant in VARIANTS:
         if variant is not CUDA_LARGE_ROWS or differs(rule, variant):
             for dtype in swept_dtypes(rule):
-                if variant.dtypes is None or dtype in variant.dtypes:
+                wanted = variant.dtypes is None or dtype in variant.dtypes
+                if wanted and has_kernel(rule, variant, dtype):
                     yield variant, dtype
+
+
+def has_kernel(rule: Op, variant: Variant, dtype: str) -> bool:
+    """Whether the kernel of an op is written for a dtype."""
+    node = sample_case(rule, rule.samples()[0]).node
+    return dtype not in FLOATS or dtype in variant.chooses.anchor(body_of(node)).dtypes
 
 
 def unit_cases(of: str, variant: Variant) -> list[Case]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from noeira.codegen.anchor import Anchor, rows_operand, work_of
+from noeira.codegen.anchor import Anchor, rows_dtype, rows_operand, work_of
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CFunction, CRows
 from noeira.codegen.cut import option, written
@@ -57,8 +57,8 @@ class CAnchor(Anchor):
         return (Stage(body.stem, written(cut)),)
 
     def view(self, body: Body, machine: ISA) -> Any:
-        type = rows_operand(body).type
-        return CRows(type.dtype, machine.lanes(type.dtype), *rows_and_columns(type))
+        dtype, type = rows_dtype(body), rows_operand(body).type
+        return CRows(dtype, machine.lanes(dtype), *rows_and_columns(type))
 
     def function(self, name: str, stage: Stage) -> CFunction:
         return CFunction(name, dict(stage.options))

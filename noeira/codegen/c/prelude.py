@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from noeira.codegen import elements
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.elements import COMPUTED
 from noeira.codegen.environment import template
-from noeira.codegen.preludes import Definition, chosen, found, pieces, random_definitions
+from noeira.codegen.preludes import (
+    Definition,
+    chosen,
+    found,
+    philox_numbers,
+    pieces,
+    random_definitions,
+    rounding_definitions,
+)
 
 FOLDER = "c/prelude"
 # Maths of f32 with fused multiply-add; libm has what is missing there, and all other maths.
@@ -37,7 +46,7 @@ def everything(isa: ISA) -> str:
 @lru_cache
 def definitions(isa: ISA) -> tuple[Definition, ...]:
     """All definitions for `isa`, each after those it needs."""
-    made = random_definitions()
+    made = random_definitions() + pieces(f"{FOLDER}/bits.c.j2", None) + rounding_definitions()
     for element in COMPUTED:
         names: dict[str, object] = {"isa": isa, "element": element, "t": element.dtype}
         names["lanes"] = isa.lanes(element.dtype)
@@ -46,4 +55,10 @@ def definitions(isa: ISA) -> tuple[Definition, ...]:
         known = {name for item in own for name in item.defines}
         made += [*own, *(item for item in found(LIBM, **names) if not item.defines & known)]
         made += pieces(f"{FOLDER}/pack.c.j2", None, **names)
+    for stored, wide in elements.STORED:
+        given: dict[str, object] = {"isa": isa, "s": stored, "t": wide}
+        given["form"] = elements.form(stored.dtype, wide.dtype)
+        made += pieces(f"{FOLDER}/stored.c.j2", None, lanes=isa.lanes(wide.dtype), **given)
+    numbers = philox_numbers()
+    made += pieces(f"{FOLDER}/uniform.c.j2", None, isa=isa, computed=COMPUTED, **numbers)
     return tuple(made)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from noeira.codegen.anchor import Anchor, rows_operand
+from noeira.codegen.anchor import Anchor, rows_dtype, rows_operand
 from noeira.codegen.cuda.arch import WARP, Arch
 from noeira.codegen.cuda.launches import within
 from noeira.codegen.cuda.rows import CudaFunction, CudaRows
@@ -15,7 +15,7 @@ from noeira.codegen.cut import option, written
 from noeira.codegen.rows import pieces_of, rows_and_columns
 from noeira.ir.body import Body
 from noeira.ir.plan import Choice, Stage
-from noeira.ir.types import DTYPE_BYTES
+from noeira.ir.types import DTYPE_BYTES, computed
 
 # Threads of a block that does element-wise work or adds up.
 BLOCK = 256
@@ -43,7 +43,7 @@ class CudaAnchor(Anchor):
         type = max((v.type for v in (*body.outputs, *body.inputs)), key=lambda type: type.size)
         if type.size == 1:
             return LaunchCut(1, 1)
-        accesses = pieces_of(type.size, machine.lanes(type.dtype))
+        accesses = pieces_of(type.size, machine.lanes(computed(type.dtype) or type.dtype))
         return LaunchCut(blocks_for(accesses, BLOCK, machine), BLOCK)
 
     def stages(self, body: Body, cut: Any, machine: Arch) -> tuple[Stage, ...]:
@@ -54,8 +54,8 @@ class CudaAnchor(Anchor):
         return 0
 
     def view(self, body: Body, machine: Arch) -> Any:
-        type = rows_operand(body).type
-        return CudaRows(type.dtype, machine.lanes(type.dtype), *rows_and_columns(type))
+        dtype, type = rows_dtype(body), rows_operand(body).type
+        return CudaRows(dtype, machine.lanes(dtype), *rows_and_columns(type))
 
     def function(self, name: str, stage: Stage) -> CudaFunction:
         return CudaFunction(name, dict(stage.options))

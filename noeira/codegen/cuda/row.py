@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
 from noeira.codegen.cut import option
@@ -39,14 +39,14 @@ class Row(cuda.CudaAnchor):
     def rule(self, body: Body, machine: Arch) -> RowCut:
         type = rows_operand(body).type
         rows, columns = rows_and_columns(type)
-        threads = row_threads(columns, type.dtype, machine)
+        threads = row_threads(columns, rows_dtype(body), machine)
         if threads > WARP:
             return RowCut(cuda.blocks_for(rows, 1, machine), threads, threads)
         block = min(ROW_BLOCK, ceil_to(rows * threads, WARP))
         return RowCut(cuda.blocks_for(rows * threads, block, machine), block, threads)
 
     def shared(self, body: Body, cut: RowCut) -> int:
-        dtype = rows_operand(body).type.dtype
+        dtype = rows_dtype(body)
         return cuda.room_for_warps(cut.block, dtype) if cut.row_threads > WARP else 0
 
     def check(self, body: Body, cut: RowCut, machine: Arch) -> None:
@@ -59,7 +59,7 @@ class Row(cuda.CudaAnchor):
             )
         type = rows_operand(body).type
         columns = rows_and_columns(type)[1]
-        lanes = row_lanes(columns, type.dtype, machine)
+        lanes = row_lanes(columns, rows_dtype(body), machine)
         if cut.held and (cut.held % lanes or cut.held * cut.row_threads < columns):
             least = pieces_of(columns, cut.row_threads * lanes) * lanes
             raise VerifyError(
@@ -75,7 +75,7 @@ class HeldRow(Row):
         type = rows_operand(body).type
         columns = rows_and_columns(type)[1]
         cut = super().rule(body, machine)
-        held = held_elements(columns, type.dtype, cut.row_threads, machine)
+        held = held_elements(columns, rows_dtype(body), cut.row_threads, machine)
         return RowCut(cut.grid, cut.block, cut.row_threads, held)
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from noeira.commands.support.files import unreadable
 from noeira.errors import NoeiraError
+from noeira.ir.arrays import is_float, restored
 from noeira.ir.graph import TRACE, ComputeGraph, Input, State, Value
 from noeira.ir.initial import begin_state
 from noeira.ir.op import OPS
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
 from noeira.ir.states import BUFFERS, ORDER, PARAMS, is_reserved
-from noeira.ir.types import TensorType
+from noeira.ir.types import computed
 from noeira.runtime.arguments import checked
 from noeira.runtime.store import aligned_zeros
 
@@ -66,7 +67,7 @@ def overwrite(
                 f"there are {', '.join(places) or 'none'}"
             )
         value, room = places[name]
-        room[...] = checked(Input(value), array)
+        room[...] = checked(Input(value), restored(array, value.type.dtype))
     missing = [
         value.name
         for state in network_states(graph)
@@ -113,7 +114,7 @@ def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
         raise NoeiraError(f"{inputs} has {', '.join(arrays)}; it must have {', '.join(names)}")
     for given in declared:
         array = aligned_zeros(given.value.type)
-        array[...] = checked(given, arrays[given.value.name])
+        array[...] = checked(given, restored(arrays[given.value.name], given.value.type.dtype))
         entry.bind(f"input {given.value.name}", array)
 
 
@@ -124,16 +125,12 @@ def drawn_input(given: Input, seed: int, index: int) -> np.ndarray:
     if given.value.name == ORDER:
         array[...] = permutation(seed, ORDER_STREAM, type.size)
     elif type.is_float:
-        array[...] = fill(Distribution("normal", (0.0, 1.0)), seed, stream, type.shape, wide(type))
+        normal, wide = Distribution("normal", (0.0, 1.0)), computed(type.dtype)
+        array[...] = fill(normal, seed, stream, type.shape, wide)
     else:
         limit = given.limit or (2 if type.dtype == "bool" else 1)
         array[...] = (uniform01(seed, stream, type.size, "f64") * limit).reshape(type.shape)
     return array
-
-
-def wide(type: TensorType) -> str:
-    """The dtype in which numbers of a type are drawn."""
-    return "f64" if type.dtype == "f64" else "f32"
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
@@ -215,7 +212,7 @@ def bits_text(value: np.ndarray) -> str:
     import numpy as np
 
     scalar = np.asarray(value)
-    if scalar.dtype.kind != "f":
+    if not is_float(scalar):
         return str(scalar[()])
     size = scalar.dtype.itemsize
     bits = int(scalar.view(f"u{size}")[()])

@@ -23,7 +23,7 @@ from noeira.ir.ops.logits import (
     softmax_of,
 )
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
-from noeira.ir.types import TensorType
+from noeira.ir.types import TensorType, computed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,7 @@ class CrossEntropy(LogitLoss, ClassNumbers):
     def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         (z, target), (_, lse), (d_loss, d_lse) = back.inputs, back.outputs, back.cotangents
         if d_loss is None:
-            d_loss = back.emit("constant", value=0.0, dtype=z.type.dtype)
+            d_loss = back.emit("constant", value=0.0, dtype=lse.type.dtype)
         operands = [value for value in (z, target, lse, d_loss, d_lse) if value is not None]
         return {"z": back.emit("cross_entropy_grad", *operands, smoothing=attrs.smoothing)}
 
@@ -176,8 +176,8 @@ class CrossEntropyGradGrad(ClassNumbers):
         CrossEntropyGrad().infer(attrs, z, *rest)
         if g != z:
             raise ShapeError(f"{self.name}: the cotangent {g} must be {z}")
-        rows = TensorType(z.dtype, z.shape[:-1])
-        return (z, rows, TensorType(z.dtype, ()), rows)
+        rows = TensorType(computed(z.dtype), z.shape[:-1])
+        return (z, rows, TensorType(rows.dtype, ()), rows)
 
     def reference(
         self,

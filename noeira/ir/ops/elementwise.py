@@ -5,19 +5,22 @@ derivative.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
+from noeira.ir.arrays import dtype_name, rounded
 from noeira.ir.attributes import generic
-from noeira.ir.checks import broadcasts
+from noeira.ir.checks import broadcasts, expect
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
+from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType
+from noeira.ir.states import COUNTER
+from noeira.ir.types import TensorType, Types, computed_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,11 +49,18 @@ class Elementwise(Op):
 
     Subclasses define `expression(attrs)` over variables named like the operands. `slope(attrs,
     index)` may state a derivative by hand, and may use the result, `y`.
+
+    numbers: the operands that are whole numbers: they have no gradient. In arithmetic they are
+    floats of the dtype that is computed in; what `uniform` reads is i64[].
+
+    All arithmetic is done in the dtype that the operands are computed in, and the result is rounded
+    once, to that it is stored in.
     """
 
     kind = "map"
     template = "map"
     operands: ClassVar[tuple[str, ...]] = ("x",)
+    numbers: ClassVar[tuple[str, ...]] = ()
 
     def expression(self, attrs: Any) -> Expr:
         """The scalar function."""
@@ -81,36 +91,63 @@ class Elementwise(Op):
     @cached_property
     def fault(self) -> str:
         """What is wrong with the expression; empty if nothing is."""
-        return fault_of(self.expression(generic(self.Attrs)), self.operands)
+        expression = self.expression(generic(self.Attrs))
+        if found := fault_of(expression, self.operands):
+            return found
+        odd = [name for name in scalar.keys(expression) if name not in self.numbers]
+        return f"draws from {odd[0]}, which is not one of the `numbers` of the op" if odd else ""
 
     def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
         if len(types) != len(self.operands):
             raise ShapeError(f"{self.name} takes {len(self.operands)} operands, got {len(types)}")
         if self.fault:
             raise VerifyError(f"{self.name}: its expression {self.fault}")
+        dtype = self.result_dtype(attrs, types)
         whole = max(types, key=lambda t: len(t.shape))
         for name, type in zip(self.operands, types, strict=True):
-            if not type.is_float or type.dtype != whole.dtype:
-                raise DtypeError(
-                    f"{self.name}: operand {name} is {type}; "
-                    "its operands must be floats of one dtype"
-                )
             if not broadcasts(type.shape, whole.shape):
                 raise ShapeError(
                     f"{self.name}: operand {name} is {type}, which does not fit {whole}"
                 )
-        return (whole,)
+        return (replace(whole, dtype=dtype),)
+
+    def result_dtype(self, attrs: Any, types: Types) -> str:
+        """The dtype of the result: that of the operands but for the `numbers`.
+
+        Raises DtypeError for an operand that is not what it must be.
+        """
+        given = dict(zip(self.operands, types, strict=True))
+        floats = [type for name, type in given.items() if name not in self.numbers]
+        keys = scalar.keys(self.expression(attrs))
+        for name, type in given.items():
+            if name in keys:
+                expect(self.name, f"operand {name}", type, COUNTER)
+            elif name in self.numbers:
+                if type.is_float:
+                    raise DtypeError(f"{self.name}: operand {name} is {type}, no whole number")
+            elif not type.is_float or type.dtype != floats[0].dtype:
+                raise DtypeError(
+                    f"{self.name}: operand {name} is {type}; "
+                    "its operands must be floats of one dtype"
+                )
+        if not floats:
+            raise DtypeError(f"{self.name}: no operand is a float: define `result_dtype`")
+        return floats[0].dtype
 
     def reference(self, attrs: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         values = dict(zip(self.operands, arrays, strict=True))
-        return (scalar.evaluate(self.expression(attrs), values, arrays[0].dtype),)
+        types = [TensorType(dtype_name(array.dtype), array.shape) for array in arrays]
+        (made,) = self.infer(attrs, *types)
+        dtype = computed_in(type.dtype for type in (*types, made))
+        result = scalar.evaluate(self.expression(attrs), values, dtype, made.shape)
+        return (rounded(result, made.dtype),)
 
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
         d_y, found = back.cotangent, dict[str, Value]()
         given = dict(zip(self.operands, back.inputs, strict=True)) | {"y": back.outputs[0]}
         for index, name in enumerate(self.operands):
             slope = self.slope(attrs, index)
-            if not back.wants(name) or scalar.is_const(slope, 0):
+            if name in self.numbers or not back.wants(name) or scalar.is_const(slope, 0):
                 continue
             full = d_y
             if not scalar.is_const(slope, 1):
@@ -120,20 +157,29 @@ class Elementwise(Op):
         return found
 
     def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        whole = max(types, key=lambda t: t.size)
-        return {0: tuple(i for i, t in enumerate(types) if t.size == whole.size)}
+        (made,) = self.infer(attrs, *types)
+        same = (i for i, t in enumerate(types) if (t.size, t.nbytes) == (made.size, made.nbytes))
+        return {0: tuple(same)}
 
     def flops(self, attrs: Any, *types: TensorType) -> int:
         return max(t.size for t in types) * scalar.operation_count(self.expression(attrs))
 
     def samples(self) -> tuple[Sample, ...]:
         count = len(self.operands)
-        same = [drawn(*((shape,) * count)) for shape in ((1,), (7,), (4, 33), (2, 3, 17))]
+        shapes = [(shape,) * count for shape in ((1,), (7,), (4, 33), (2, 3, 17))]
         if count > 1:
-            same += [drawn(*(((5, 19),) * (count - 1)), last) for last in ((19,), ())]
-        return tuple(same)
+            shapes += [(*((5, 19),) * (count - 1), last) for last in ((19,), ())]
+        return tuple(Sample(tuple(map(self.draw, self.operands, each))) for each in shapes)
+
+    def draw(self, operand: str, shape: tuple[int, ...]) -> Draw:
+        """An operand of a sample, of that shape if it is not one that `uniform` reads."""
+        if operand in scalar.keys(self.expression(generic(self.Attrs))):
+            return Draw(COUNTER, "index", 1000)
+        return Draw(i32(*shape), "index", 100) if operand in self.numbers else Draw(f32(*shape))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
+        if self.numbers:
+            return ()
         bad = [BadSample((i32(3),) * len(self.operands), "must be floats of one dtype")]
         if len(self.operands) == 2:
             bad.append(BadSample((f32(3, 4), f32(3)), "does not fit"))
@@ -170,7 +216,9 @@ class Slope(Elementwise):
         made.base, made.index = base, index
         made.name = f"{base.name}.d{index}"  # type: ignore[misc]
         made.Attrs = base.Attrs  # type: ignore[misc]
-        made.operands = ("d", *(f"a.{n}" for n in base.slope_operands[index]))  # type: ignore[misc]
+        read = base.slope_operands[index]
+        made.operands = ("d", *(f"a.{n}" for n in read))  # type: ignore[misc]
+        made.numbers = tuple(f"a.{n}" for n in read if n in base.numbers)  # type: ignore[misc]
         return made
 
     def expression(self, attrs: Any) -> Expr:
@@ -189,7 +237,8 @@ class Slope(Elementwise):
 
     def sample(self, of_base: Sample) -> Sample:
         """The slope's sample for one of the base."""
-        whole = max((draw.type for draw in of_base.operands), key=lambda t: len(t.shape))
+        largest = max((draw.type for draw in of_base.operands), key=lambda t: len(t.shape))
+        whole = f32(*largest.shape)
         known = dict(zip(self.base.operands, of_base.operands, strict=True))
         positive = all(draw.kind == "positive" for draw in of_base.operands)
         known["y"] = Draw(whole, "positive" if positive else "normal")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import DtypeError, OptionError, ShapeError, VerifyError
 from noeira.ir import scalar
+from noeira.ir.arrays import dtype_name
 from noeira.ir.checks import expect
 from noeira.ir.formula import Formula, formula
 from noeira.ir.op import Op
@@ -177,7 +178,7 @@ class FlatUpdate(Op):
         for piece in (p for p in pieces(attrs.ranges, first.size) if p.kind >= 0):
             own = self.of_kind(attrs, kinds[piece.kind])
             elements = {name: a[piece.start : piece.stop] for name, a in given.items()}
-            made = self.formula(own).evaluate(scalars, elements, first.dtype)
+            made = self.formula(own).evaluate(scalars, elements, dtype_name(first.dtype))
             for name, new in made.items():
                 results[name][piece.start : piece.stop] = new
         return tuple(results.values())

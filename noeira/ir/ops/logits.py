@@ -9,7 +9,7 @@ from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import class_limit
 from noeira.ir.op import IndexLimit, Op
-from noeira.ir.types import TensorType, Types
+from noeira.ir.types import TensorType, Types, computed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,14 +47,16 @@ class LogitLoss(Op):
     operands, results = ("z", "target"), ("loss", "lse")
 
     def of_logits(self, z: TensorType) -> Types:
-        """The types of both results."""
-        return (TensorType(z.dtype, ()), TensorType(z.dtype, z.shape[:-1]))
+        """The types of both results: as logits are computed in, of 16 bits in f32."""
+        dtype = computed(z.dtype)
+        return (TensorType(dtype, ()), TensorType(dtype, z.shape[:-1]))
 
 
 def check_gradient_operands(name: str, z: TensorType, *lse: TensorType, d_loss: TensorType) -> None:
     """Raises ShapeError if what the gradient of a loss reads does not go with the logits."""
-    rows = TensorType(z.dtype, z.shape[:-1])
-    if any(one != rows for one in lse) or d_loss != TensorType(z.dtype, ()):
+    dtype = computed(z.dtype)
+    rows = TensorType(dtype, z.shape[:-1])
+    if any(one != rows for one in lse) or d_loss != TensorType(dtype, ()):
         raise ShapeError(f"{name}: lse {lse[0]} and d_loss {d_loss} do not fit {z}")
 
 

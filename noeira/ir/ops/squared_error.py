@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
@@ -13,14 +14,16 @@ from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.ops.reduction import ScaleAttrs
 from noeira.ir.samples import BadSample, Sample, drawn, f32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType
+from noeira.ir.types import TensorType, Types, computed
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 class MSE(Op):
-    """loss = Σ (prediction - target)² / N over all N elements, as PyTorch's `mse_loss`"""
+    """loss = Σ (prediction - target)² / N over all N elements, as PyTorch's `mse_loss`; of 16-bit
+    floats in f32
+    """
 
     name, kind, operands = "mse", "row", ("prediction", "target")
 
@@ -30,7 +33,7 @@ class MSE(Op):
         float_operand("mse", prediction)
         if target != prediction:
             raise ShapeError(f"mse: prediction {prediction} and target {target} differ")
-        return (TensorType(prediction.dtype, ()),)
+        return (TensorType(computed(prediction.dtype), ()),)
 
     def reference(
         self, attrs: Any, prediction: np.ndarray, target: np.ndarray
@@ -60,9 +63,14 @@ class MSE(Op):
 
 
 class ScaledDifference(Elementwise):
-    """(a - b) · (d · scale), d of rank 0: the gradient of `mse`"""
+    """(a - b) · (d · scale), d of rank 0: the gradient of `mse`; d is as a and b are computed in"""
 
     name, operands, Attrs = "scaled_difference", ("a", "b", "d"), ScaleAttrs
+
+    def result_dtype(self, attrs: Any, types: Types) -> str:
+        a, b, d = types
+        fits = a.is_float and d.dtype == computed(a.dtype)
+        return super().result_dtype(attrs, (a, b, replace(d, dtype=a.dtype)) if fits else types)
 
     def expression(self, attrs: ScaleAttrs) -> Expr:
         return (var("a") - var("b")) * (var("d") * attrs.scale)

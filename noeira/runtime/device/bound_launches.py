@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, Call, Plan
-from noeira.ir.types import ALIGNMENT, DTYPE_BYTES
+from noeira.ir.types import ALIGNMENT, DTYPE_BYTES, DTYPES
 from noeira.runtime.device.device import Argument, BoundLaunch, Device, Memory, rounded
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Arena:
         if literals:
             room = np.zeros(ALIGNMENT * len(literals), np.uint8)
             for (dtype, text), at in self.offsets.items():
-                number = float(text) if dtype in ("f32", "f64") else int(text)
+                number = DTYPES[dtype].number(text)
                 one = np.array([number], numpy_dtype(dtype)).view(np.uint8)
                 room[at - start : at - start + one.size] = one
             device.copy_in(self.memory.pointer + start, room)

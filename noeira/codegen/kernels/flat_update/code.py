@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from noeira.codegen.expressions import c_literal
+from noeira.codegen.elements import literal
 from noeira.codegen.lower import Lowered
 from noeira.codegen.numbers import is_light, number_text
 from noeira.codegen.rows import Rows
@@ -114,7 +114,7 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
         tuple(name for name in rule.scalars if name in read),
         tuple(one for name, one in numbers.items() if name not in own),
         tuple(one for name, one in numbers.items() if name in own),
-        {n: tuple(c_literal(v, "f64") for v in values[n]) for n in values if n in read},
+        {n: tuple(literal(v, "f64") for v in values[n]) for n in values if n in read},
         {
             shared[name].args[0]: number_text(expr, rule.name)
             for name, expr in divided.numbers.items()

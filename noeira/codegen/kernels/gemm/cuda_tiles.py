@@ -324,4 +324,6 @@ class CudaGemmCut:
     @property
     def partial(self) -> Elementwise:
         """What stands for the tail where the sums of a piece are stored."""
-        return Elementwise(self.dtype, stores=(Store("sums_of_piece", self.gemm.result),))
+        return Elementwise(
+            self.dtype, stores=(Store("sums_of_piece", self.gemm.result, self.dtype),)
+        )

@@ -137,7 +137,8 @@ def gemm_of(body: Body) -> Gemm:
     m, k = (columns, rows) if transpose_a else (rows, columns)
     n = right.shape[0] if transpose_b else right.shape[-1]
     a, b = (operand_id(body, anchor, i) for i in (0, 1))
-    return Gemm(m, n, k, a, b, RESULT, transpose_a, transpose_b, partial=body.targets[0])
+    partial = body.targets[0] if body.outputs[0].type.dtype == dtype_of(body) else None
+    return Gemm(m, n, k, a, b, RESULT, transpose_a, transpose_b, partial)
 
 
 def dtype_of(body: Body) -> str:
