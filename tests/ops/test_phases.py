@@ -195,6 +195,30 @@ def test_a_table_decides_the_phase_that_it_is_about(norm: ModuleType) -> None:
     assert by_rule.completed(call.node, call.choice.stages[:1]) == call.choice
 
 
+def test_explain_shows_stages_and_what_each_phase_moves(norm: ModuleType) -> None:
+    options: dict[str, Any] = {"loss": MSE, "optimizer": SGD(lr=0.1), "batch": ROWS}
+    found = noeira.explain(norm.Net, **options)
+    first = found.launches[0]
+    assert first.stages == ("gemm", "column_statistics", "map")
+    assert "(3 stages: gemm, column_statistics, map)" in str(found)
+    whole, columns = ROWS * 8, 8
+    product = ROWS * 6 + 6 * 8 + columns + whole
+    assert first.bytes == 4 * (product + whole + 2 * columns + whole + 4 * columns + whole)
+
+
+@needs_compiler
+def test_stages_in_files_run_again(norm: ModuleType, tmp_path: Path) -> None:
+    network = (f"{FILE}:Net", "--loss", "MSE", "--batch", str(ROWS))
+    assert python("dump", *network, "--all", str(tmp_path)).returncode == 0
+    direct = python("run", *network)
+    assert direct.returncode == 0, direct.stderr
+    stages = sorted(path for path in tmp_path.iterdir() if path.suffix in (".plan", ".c"))
+    assert len(stages) == 2
+    for stage in stages:
+        run = python("run", str(stage), "--import", str(FILE))
+        assert run.stdout == direct.stdout, run.stderr
+
+
 @needs_compiler
 def test_candidates_of_a_phase_are_timed_in_their_call(norm: ModuleType) -> None:
     toolchain = c_toolchain()
