@@ -252,6 +252,14 @@ ROWS_TEMPLATE = """{# Twice each element of rows. #}
 """
 
 
+def test_rows_are_taken_by_ops_of_their_kind(define: Define, tmp_path: Path) -> None:
+    define(OP.replace('"row"', '"alone"'))
+    (tmp_path / "turned.j2").write_text(ROWS_TEMPLATE)
+    call = call_of("turned", CUDA, TensorType("f32", (4, 3)))
+    with pytest.raises(VerifyError, match="write kind = 'row' in the class of the op"):
+        kernel_text(call, CUDA, "k")
+
+
 @pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
 def test_a_head_that_a_template_leaves_out_is_refused(
     define: Define, tmp_path: Path, target: Target

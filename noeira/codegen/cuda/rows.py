@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from noeira.codegen.cuda.arch import WARP
 from noeira.codegen.rows import Rows, pieces_of
 from noeira.codegen.view import Function, Load, Operand
+from noeira.errors import VerifyError
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,12 @@ class CudaFunction(Function):
 
     @property
     def row_threads(self) -> int:
-        """Threads that take a row together."""
+        """Threads that take a row together. Raises VerifyError if the kernel is not cut so."""
+        if "row_threads" not in self.options:
+            raise VerifyError(
+                f"{self.name}: its threads do not share rows, as those of ops of kind 'row' do: "
+                f"write kind = 'row' in the class of the op, or derive that of the kernel from Row"
+            )
         return self.options["row_threads"]
 
     @property
