@@ -49,7 +49,7 @@ def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        computed = array.astype(numpy_dtype(DTYPES[dtype].computed), copy=False)
+        computed = np.asarray(array).astype(numpy_dtype(DTYPES[dtype].computed), copy=False)
         return computed.astype(numpy_dtype(dtype), copy=False)
 
 

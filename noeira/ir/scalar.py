@@ -263,6 +263,17 @@ def keys(expr: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(arg.args[0] for arg in expr.args))
 
 
+def reckoned(expr: Expr) -> tuple[str, ...]:
+    """The variables that arithmetic is done on, each once: not those that random numbers follow
+    from.
+    """
+    if expr.op == "var":
+        return (expr.args[0],)
+    if expr.op in ("const", "uniform"):
+        return ()
+    return tuple(dict.fromkeys(name for arg in expr.args for name in reckoned(arg)))
+
+
 def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     """The expression with variables replaced."""
     if expr.op == "var":

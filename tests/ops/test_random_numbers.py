@@ -228,7 +228,18 @@ def test_what_it_may_not_read() -> None:
 
     with pytest.raises(VerifyError, match="draws from x, which is not one of the `numbers`"):
         builder.emit("stray_random", x)
-    OPS.pop("stray_random")
+
+    class Both(Dropout):
+        name = "stray_both"
+
+        def expression(self, attrs: RateAttrs) -> Expr:
+            return super().expression(attrs) + var("tick")
+
+    keys = [builder.input(name, COUNTER) for name in ("seed64", "tick", "stream")]
+    with pytest.raises(VerifyError, match="draws from tick and reckons with it"):
+        builder.emit("stray_both", x, *keys)
+    for name in ("stray_random", "stray_both"):
+        OPS.pop(name)
 
 
 class Positions(Elementwise):

@@ -20,7 +20,7 @@ from noeira.ir.op import Op
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.states import COUNTER
-from noeira.ir.types import TensorType, Types, computed_in
+from noeira.ir.types import DTYPE_BYTES, TensorType, Types, computed_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,8 +94,12 @@ class Elementwise(Op):
         expression = self.expression(generic(self.Attrs))
         if found := fault_of(expression, self.operands):
             return found
-        odd = [name for name in scalar.keys(expression) if name not in self.numbers]
-        return f"draws from {odd[0]}, which is not one of the `numbers` of the op" if odd else ""
+        for name in scalar.keys(expression):
+            if name not in self.numbers:
+                return f"draws from {name}, which is not one of the `numbers` of the op"
+            if name in scalar.reckoned(expression):
+                return f"draws from {name} and reckons with it: it can only do one of both"
+        return ""
 
     def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
         if len(types) != len(self.operands):
@@ -118,7 +122,7 @@ class Elementwise(Op):
         """
         given = dict(zip(self.operands, types, strict=True))
         floats = [type for name, type in given.items() if name not in self.numbers]
-        keys = scalar.keys(self.expression(attrs))
+        keys = scalar.keys(self.expression(attrs)) if self.numbers else ()
         for name, type in given.items():
             if name in keys:
                 expect(self.name, f"operand {name}", type, COUNTER)
@@ -157,9 +161,9 @@ class Elementwise(Op):
         return found
 
     def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        (made,) = self.infer(attrs, *types)
-        same = (i for i, t in enumerate(types) if (t.size, t.nbytes) == (made.size, made.nbytes))
-        return {0: tuple(same)}
+        size = max(t.size for t in types)
+        nbytes = size * DTYPE_BYTES[self.result_dtype(attrs, types)]
+        return {0: tuple(i for i, t in enumerate(types) if (t.size, t.nbytes) == (size, nbytes))}
 
     def flops(self, attrs: Any, *types: TensorType) -> int:
         return max(t.size for t in types) * scalar.operation_count(self.expression(attrs))
