@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from needs import needs_compiler
+from samples import of_dtype
 from sweep import assert_agrees, sample_case
 from sweep_units import C_SPLIT, CUDA_TURNS, Variant, all_ways, built
 
 import noeira
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.samples import Draw, Sample
+from noeira.ir.samples import Draw, Sample, f32
 from noeira.ir.scalar import Expr, call, var
-from noeira.ir.types import TensorType
 
 OPS_FILE = '''
 import numpy as np
@@ -175,11 +175,16 @@ def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
             return call("pow", var("x"), var("y"))
 
         def samples(self) -> tuple[Sample, ...]:
-            positive = Draw(TensorType("f64", (7, 33)), "positive")
+            positive = Draw(f32(7, 33), "positive")
             return (Sample((positive, Draw(positive.type))),)
 
     names = (Power.name, f"{Power.name}.d0", f"{Power.name}.d1")
-    cases = [sample_case(op(name), sample) for name in names for sample in op(name).samples()]
+    cases = [
+        sample_case(op(name), sample)
+        for name in names
+        for dtype in ("f64", "f32")
+        for sample in of_dtype(op(name), op(name).samples(), dtype)
+    ]
     library = built(cases, variant)
     for case in cases:
         arrays = case.arrays()
