@@ -21,9 +21,8 @@ from noeira.codegen.cuda.prelude import device_prelude
 from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.definitions import identifiers
 from noeira.codegen.kernel import kernel_text
-from noeira.codegen.kernels.gemm.cuda import cuda_gemm_cut, gemm_launches
+from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, cuda_gemm_cut, gemm_launches
 from noeira.codegen.kernels.gemm.cuda_rule import TILES, choose_cuda_gemm, cycles
-from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
 from noeira.codegen.kernels.gemm.product import Gemm, Partition, gemm_of
 from noeira.errors import VerifyError
 from noeira.ir.body import body_of

@@ -19,9 +19,8 @@ from noeira.codegen.c.prelude import prelude
 from noeira.codegen.c.rows import CFunction
 from noeira.codegen.definitions import identifiers
 from noeira.codegen.environment import template
-from noeira.codegen.kernels.gemm.c import gemm_stages, gemm_workspace
+from noeira.codegen.kernels.gemm.c_cut import GemmCut, gemm_stages, gemm_workspace
 from noeira.codegen.kernels.gemm.c_rule import choose_gemm
-from noeira.codegen.kernels.gemm.c_tiles import GemmCut
 from noeira.codegen.kernels.gemm.product import DOT_ROWS, Gemm, Partition
 from noeira.codegen.view import Constant, Elementwise, Kernel, Load, Operand, Store
 

@@ -16,8 +16,7 @@ from noeira.codegen.cuda.prelude import device_prelude
 from noeira.codegen.cuda.rows import CudaFunction
 from noeira.codegen.definitions import identifiers
 from noeira.codegen.environment import template
-from noeira.codegen.kernels.gemm.cuda import cuda_gemm_cut, gemm_launches
-from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
+from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, cuda_gemm_cut, gemm_launches
 from noeira.codegen.kernels.gemm.product import Gemm
 from noeira.codegen.layout import laid_out
 from noeira.codegen.view import Elementwise, Kernel, Operand, Store

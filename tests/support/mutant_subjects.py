@@ -18,8 +18,7 @@ from noeira.codegen.cuda import anchor, row_total, total
 from noeira.codegen.cuda import row as by_row
 from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.kernels.column import cuda as column
-from noeira.codegen.kernels.gemm.cuda import gemm_launches
-from noeira.codegen.kernels.gemm.cuda_tiles import CudaGemmCut
+from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, gemm_launches
 from noeira.codegen.kernels.gemm.product import Partition, gemm_of
 from noeira.codegen.kernels.shuffle import cuda as shuffle
 from noeira.ir.body import body_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from noeira.codegen.c.isa import ISA
-from noeira.codegen.kernels.gemm.c_tiles import GemmCut
+from noeira.codegen.kernels.gemm.c_cut import GemmCut
 from noeira.codegen.kernels.gemm.product import Gemm, Partition
 from noeira.ir.types import DTYPE_BYTES
 

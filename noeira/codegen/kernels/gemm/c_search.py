@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from noeira.codegen.c.isa import ISA
+from noeira.codegen.kernels.gemm.c_cut import COPIED_BYTES, TILE_VECTORS, GemmCut
 from noeira.codegen.kernels.gemm.c_rule import dot_cut, panels_at_a_time, shared, tilings_by_cost
-from noeira.codegen.kernels.gemm.c_tiles import COPIED_BYTES, TILE_VECTORS, GemmCut
 from noeira.codegen.kernels.gemm.product import Gemm, Partition
 from noeira.ir.types import DTYPE_BYTES
 

@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from noeira.codegen.cuda.arch import WARP, Arch
-from noeira.codegen.kernels.gemm.cuda_tiles import HALF, TOTAL_BLOCK, CudaGemmCut
+from noeira.codegen.kernels.gemm.cuda_cut import HALF, TOTAL_BLOCK, CudaGemmCut
 from noeira.codegen.kernels.gemm.product import Gemm, Partition
 
 # Rows, columns, depth, rows and columns of a thread.
