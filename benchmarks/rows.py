@@ -69,7 +69,9 @@ def column_sum(rows: int, columns: int, dtype: str) -> Case:
     """Sums over rows."""
 
     def build(builder: Builder) -> Sequence[Value]:
-        return [builder.emit("column_sum", builder.input("x", TensorType(dtype, (rows, columns))))]
+        return [
+            builder.emit("sum", builder.input("x", TensorType(dtype, (rows, columns))), axes=(0,))
+        ]
 
     return Case("column_sum", (rows, columns), rows * columns * element_bytes(dtype), build)
 
@@ -80,7 +82,7 @@ def bias_gradient(op: str, rows: int, columns: int, dtype: str) -> Case:
     def build(builder: Builder) -> Sequence[Value]:
         d, x = (builder.input(name, TensorType(dtype, (rows, columns))) for name in ("d", "x"))
         d_x = builder.emit(f"{op}.d0", d, x)
-        d_bias = builder.emit("column_sum", d_x)
+        d_bias = builder.emit("sum", d_x, axes=(0,))
         fused(builder, 2, [d_x, d_bias])
         return [d_x, d_bias]
 

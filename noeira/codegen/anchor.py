@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from noeira.codegen.cut import check_stages, read_cut
@@ -125,9 +126,11 @@ def described(stem: str, language: str) -> Anchor | None:
 
 
 def rows_operand(body: Body) -> Value:
-    """The operand whose rows the anchor's kernel runs over."""
-    assert body.anchor is not None
-    return body.anchor.inputs[body.anchor.op.rows_at]
+    """The operand whose rows the anchor's kernel runs over, of the shape that it takes it in."""
+    anchor = body.anchor
+    assert anchor is not None
+    taken = anchor.op.rows(anchor.attrs, *(v.type for v in anchor.inputs))
+    return replace(anchor.inputs[anchor.op.rows_at], type=taken)
 
 
 def rows_dtype(body: Body) -> str:

@@ -171,7 +171,7 @@ def template_text(body: Body, view: Kernel, target: Target) -> str:
 
     Raises VerifyError that says which file is missing, or which of its lines is wrong.
     """
-    folders = template_folders(body.anchor.op) if body.anchor else [KERNELS / body.stem]
+    folders = template_folders(body.anchor.op, body.stem) if body.anchor else [KERNELS / body.stem]
     names = (find_template(folder, f"{body.stem}.j2", target.language) for folder in folders)
     found = next(filter(None, names), None)
     if found is None:
@@ -182,12 +182,12 @@ def template_text(body: Body, view: Kernel, target: Target) -> str:
     return rendered(target.language, found, k=view)
 
 
-def template_folders(op: Op) -> list[Path]:
-    """Where the template of an op may be: one that is not noeira's has its own beside its file, or
-    names one of noeira's.
+def template_folders(op: Op, stem: str) -> list[Path]:
+    """Where an op's template of a stem may be: one that is not noeira's has its own beside its
+    file, or names one of noeira's.
     """
     if not op.foreign:
-        return [KERNELS / op.template]
+        return [KERNELS / stem]
     file = getattr(sys.modules.get(type(op).__module__), "__file__", None)
     own = Path(file).resolve().parent if file else Path.cwd()
-    return [own] if op.template == op.name else [own, KERNELS / op.template]
+    return [own] if stem == op.name else [own, KERNELS / stem]

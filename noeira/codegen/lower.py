@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -75,8 +74,8 @@ class Lowered:
         key, type = is_key(part, position), value.type
         name = source.replace("a", "n") if key else loaded_name(source)
         if name not in self.loads:
-            access = NUMBER if key else access_of(value, self.shape)
-            self.loads[name] = Load(name, source, access, type.dtype, type.size)
+            read = Load.of(name, source, type.dtype, type.shape, self.shape)
+            self.loads[name] = replace(read, access=NUMBER, walk=()) if key else read
         return name
 
     def assign(self, value: Value, expression: Expr, operands: dict[str, str]) -> None:
@@ -124,13 +123,6 @@ def is_key(part: Node, position: int) -> bool:
     if not isinstance(op, elementwise.Elementwise) or not op.numbers:
         return False
     return op.operands[position] in keys(op.expression(part.attrs))
-
-
-def access_of(value: Value, shape: tuple[int, ...]) -> str:
-    """How `shape` reads an operand: at the same index, at that in the last axes, or one element."""
-    if value.type.size == math.prod(shape):
-        return "full"
-    return "scalar" if value.type.size == 1 else "row"
 
 
 def needed(parts: tuple[Node, ...], wanted: set[str]) -> tuple[Node, ...]:

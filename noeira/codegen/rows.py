@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from noeira.codegen.ctext import plus, quotient, remainder, times
 from noeira.codegen.elements import ELEMENTS
 from noeira.codegen.view import Load
+from noeira.ir.broadcasting import Step
 from noeira.ir.types import TensorType
 
 RowsLike = TypeVar("RowsLike", bound="Rows")
@@ -68,15 +70,24 @@ class Rows:
         """Chunks of so many rows."""
         return pieces_of(self.rows, rows)
 
-    def subscript(self, load: Load) -> str:
-        """C text for where the element of the present row and column lies in an operand.
-
-        A `row` operand serves each run of as many rows as it has.
-        """
+    def subscript(self, load: Load, index: str = "index") -> str:
+        """C text for where the element of the present row and column lies in an operand."""
         if load.access == "full":
-            return "index"
-        rows = load.size // self.columns
-        return "column" if rows == 1 else f"row % {rows} * {self.columns} + column"
+            return index
+        return plus(*map(self.row_term, load.walk), "column" if load.along else "0")
+
+    def row_term(self, step: Step) -> str:
+        """C text for what the present row adds to that along some axes of the operand."""
+        extent, inner, stride = step.extent, step.inner // self.columns, step.stride
+        if step.inner == 1:
+            extent, inner, stride = extent // self.columns, 1, self.columns
+        return walked("row", self.rows, Step(extent, inner, stride))
+
+
+def walked(index: str, extent: int, step: Step) -> str:
+    """C text for what an index below `extent` adds along some axes of an operand."""
+    place = quotient(index, step.inner, extent)
+    return times(remainder(place, step.extent, extent // step.inner), step.stride)
 
 
 def pieces_of(extent: int, size: int) -> int:

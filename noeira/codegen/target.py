@@ -10,7 +10,7 @@ from noeira.codegen.anchor import Anchor, described
 from noeira.codegen.lower import kernel_phases
 from noeira.codegen.phases import joined_choice, own_stages
 from noeira.errors import VerifyError
-from noeira.ir.body import Body
+from noeira.ir.body import Body, kind_of
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Plan, Stage
@@ -52,7 +52,7 @@ class Target:
         own = described(body.stem, self.language)
         if own is not None:
             return own
-        takes_rows = body.anchor is not None and body.anchor.op.kind == "row"
+        takes_rows = body.anchor is not None and kind_of(body.anchor) == "row"
         return self.default_rows if takes_rows else self.default
 
     def choose(self, node: Node) -> Choice:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 from noeira.codegen.elements import ELEMENTS, form
+from noeira.ir.broadcasting import Step, walk_of
 from noeira.ir.plan import Call
 from noeira.ir.types import DTYPE_BYTES
 
@@ -45,15 +47,31 @@ class ScratchOperand(Operand):
 
 @dataclass(frozen=True)
 class Load:
-    """An element read from `source`, an operand of `size` elements: access is `full` (same index),
-    `row` (index in the last axes), `scalar`, or `number`, one that is whole as it is.
+    """An element read from `source`. walk: how the elements of the loop go through the operand.
+
+    access: `full`, element by element; `scalar`, one element for all; `row`, in another way; or
+    `number`, one that is whole as it is.
     """
 
     name: str
     source: str
     access: str
     dtype: str
-    size: int
+    walk: tuple[Step, ...]
+
+    @property
+    def along(self) -> bool:
+        """Whether there is an element for each column of a row, or else one for all of them."""
+        return self.access == "full" or any(step.inner == 1 for step in self.walk)
+
+    @classmethod
+    def of(
+        cls, name: str, source: str, dtype: str, shape: tuple[int, ...], loop: tuple[int, ...]
+    ) -> Load:
+        """How a loop over a shape reads an operand of another, which is repeated to it."""
+        size, most = math.prod(shape), math.prod(loop)
+        access = "full" if size == most else "scalar" if size == 1 else "row"
+        return cls(name, source, access, dtype, walk_of(shape, loop))
 
 
 @dataclass(frozen=True)
@@ -93,17 +111,13 @@ class Elementwise:
 
     def without(self, before: Elementwise) -> Elementwise:
         """What is still to do in the same function after `before`: but for its constants, operands
-        that are numbers, and stores.
+        that are one element for all or for a row, and stores.
         """
         done = {store.target for store in before.stores}
         return replace(
             self,
             constants=tuple(one for one in self.constants if one not in before.constants),
-            loads=tuple(
-                load
-                for load in self.loads
-                if load.access not in ("scalar", NUMBER) or load not in before.loads
-            ),
+            loads=tuple(load for load in self.loads if load.along or load not in before.loads),
             stores=tuple(store for store in self.stores if store.target not in done),
             random=self.random and not before.random,
         )
@@ -213,7 +227,8 @@ class Kernel:
                 lines.append(f"const {dtype}v {name} = {name}_held[{place}];")
             elif operand:
                 access = "full" if operand.size == self.view.size else "row"
-                loads.append(Load(name, operand.id, access, operand.dtype, operand.size))
+                walk = (Step(operand.size, 1, 1),)
+                loads.append(Load(name, operand.id, access, operand.dtype, walk))
             else:
                 lines.append(f"const {dtype}v {name} = {head.result};")
         lines += [statements] if statements.strip() else []

@@ -15,6 +15,11 @@ from noeira.ir.types import ALIGNMENT, TensorType
 ACROSS_ROWS = "column"
 
 
+def kind_of(part: Node) -> str:
+    """The kind of a part."""
+    return part.op.kind_of(part.attrs, *(v.type for v in part.inputs))
+
+
 @dataclass(frozen=True)
 class Body:
     """What one phase of a kernel does: the `head`, then the `anchor`, the part that is not
@@ -42,7 +47,9 @@ class Body:
     @property
     def stem(self) -> str:
         """The stem of the template: the anchor's, or `map`."""
-        return self.anchor.op.template if self.anchor else "map"
+        if self.anchor is None:
+            return "map"
+        return self.anchor.op.stem(self.anchor.attrs, *(v.type for v in self.anchor.inputs))
 
     @property
     def moved_bytes(self) -> int:
@@ -194,7 +201,7 @@ class Order:
         same = [maker for maker in read if self.phase[maker] == phase]
         self.phase.append(phase)
         self.behind.append(any(map(self.follows_anchor, same)))
-        self.across.append(part.op.kind == ACROSS_ROWS or self.keeps_shape(part, read))
+        self.across.append(kind_of(part) == ACROSS_ROWS or self.keeps_shape(part, read))
 
     def follows_anchor(self, index: int) -> bool:
         """Whether a part is an anchor, or reads what one in its phase makes."""
@@ -214,13 +221,13 @@ class Order:
         follows an anchor over rows whose kernel does not take it.
         """
         if not self.across[maker]:
-            return part.op.kind == ACROSS_ROWS and self.follows_anchor(maker)
+            return kind_of(part) == ACROSS_ROWS and self.follows_anchor(maker)
         if part.op.kind != "map":
             return True
         if part.outputs[0].type.shape != value.type.shape:
             return True
-        op = self.parts[maker].op
-        return op.kind == ACROSS_ROWS and "tail" not in op.takes
+        made = self.parts[maker]
+        return kind_of(made) == ACROSS_ROWS and "tail" not in made.op.takes
 
     def postpone(self, index: int) -> None:
         """Move an element-wise op that none of its own phase reads to the first phase that does."""

@@ -59,8 +59,3 @@ def check_classes(name: str, z: TensorType, target: TensorType) -> None:
 def class_limit(z: TensorType) -> IndexLimit:
     """What class numbers of these logits stay below."""
     return IndexLimit(z.shape[-1], "classes")
-
-
-def broadcasts(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether a shape is read along another: equal, rank 0, or its last axes."""
-    return part == () or (len(part) <= len(whole) and whole[len(whole) - len(part) :] == part)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from noeira.ir.body import ACROSS_ROWS, Body, Phases, joined
+from noeira.ir.body import ACROSS_ROWS, Body, Phases, joined, kind_of
+from noeira.ir.broadcasting import runs_by_columns, walk_of
 from noeira.ir.graph import Node
 from noeira.ir.types import computed, computed_in
 
@@ -48,9 +49,9 @@ def statistics_form(phases: Phases) -> str:
         if reason := anchor_body(body) if body.anchor else map_body(body):
             return reason
     for number, body in enumerate(before):
-        if body.anchor is not None and body.anchor.op.kind == "alone":
+        if body.anchor is not None and kind_of(body.anchor) == "alone":
             return f"{body.anchor.op.name} is a kernel of its own"
-        if number and body.anchor is not None and body.anchor.op.kind != ACROSS_ROWS:
+        if number and body.anchor is not None and kind_of(body.anchor) != ACROSS_ROWS:
             return f"{body.anchor.op.name} stands between ops over the columns of a batch"
     return last_phase(before[-1], last)
 
@@ -124,13 +125,13 @@ def alone(body: Body) -> str:
 def several(body: Body) -> str:
     """Which part of the tail would be a second anchor."""
     assert body.anchor is not None
-    second = next((part.op for part in body.tail if part.op.kind != "map"), None)
+    second = next((part for part in body.tail if part.op.kind != "map"), None)
     if second is None:
         return ""
-    if second.kind == body.anchor.op.kind:
-        what = f"is a second {second.kind}; a kernel has one"
-        return f"{second.name} after {body.anchor.op.name} {what}"
-    return f"{second.name} is not element-wise"
+    if kind_of(second) == kind_of(body.anchor):
+        what = f"is a second {kind_of(second)}; a kernel has one"
+        return f"{second.op.name} after {body.anchor.op.name} {what}"
+    return f"{second.op.name} is not element-wise"
 
 
 def before(body: Body) -> str:
@@ -144,6 +145,7 @@ def before(body: Body) -> str:
         same_shape(body.head)
         or elsewhere(body)
         or same_dtype(body.head, taken, body.anchor.op.name)
+        or by_rows(body)
     )
 
 
@@ -157,6 +159,27 @@ def elsewhere(body: Body) -> str:
             return (
                 f"{maker[value.name].name} makes {made} of {op.name}; its kernel has {wanted} made"
             )
+    return ""
+
+
+def by_rows(body: Body) -> str:
+    """Which operand of the head changes where the anchor's kernel takes elements for a row, which
+    it reads one by one, or all of one.
+    """
+    if not body.head:
+        return ""
+    assert body.anchor is not None
+    op, made = body.anchor.op, {v.name for part in body.head for v in part.outputs}
+    rows = op.rows(body.anchor.attrs, *(v.type for v in body.anchor.inputs))
+    columns = rows.shape[-1] if rows.shape else 1
+    for part in body.head:
+        for value in part.inputs:
+            walk = walk_of(value.type.shape, part.outputs[0].type.shape)
+            if value.name not in made and not runs_by_columns(walk, columns):
+                return (
+                    f"{part.op.name} repeats {value.type} within the {columns} elements that "
+                    f"{op.name} takes as a row"
+                )
     return ""
 
 

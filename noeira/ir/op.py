@@ -48,7 +48,10 @@ class IndexLimit:
 # What the elements of values stay below; None where nothing is known.
 Limits = tuple[int | None, ...]
 # Methods whose first argument is the node's attributes.
-TAKE_ATTRS = ("infer", "reference", "vjp", "flops", "storage", "expression", "slope")
+TAKE_ATTRS = (
+    *("infer", "reference", "vjp", "flops", "storage", "expression", "slope"),
+    *("kind_of", "stem", "rows"),
+)
 KINDS = ("map", "contraction", "column", "row", "alone")
 
 
@@ -59,10 +62,11 @@ class Op:
     `mean` of a node that is called `norm` is `norm.mean`; the first result has the node's name.
     saved: the results that only the op's own gradient may read.
     kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`,
-    `row`, `alone`.
+    `row`, `alone`. An op that is of several says which in `kind_of`.
     takes: the element-wise ops that its kernel does too: `head`, those before it, `tail`, after.
     rows_of: the operand whose rows its kernel runs over; by default the first.
-    template: the stem of its kernel's template on every target; by default the op's name.
+    template: the stem of its kernel's template on every target; by default the op's name. An op
+    that has several says which in `stem`.
     mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
     is one row; ops of kind `row` do.
     """
@@ -181,6 +185,20 @@ class Op:
     def launches(self) -> bool:
         """Whether its nodes are calls of kernels: all but views say nothing of storage."""
         return type(self).storage is Op.storage
+
+    def kind_of(self, attrs: Any, *args: Any, **kwargs: Any) -> str:
+        """The kind of a node, given the types of its operands."""
+        return self.kind
+
+    def stem(self, attrs: Any, *args: Any, **kwargs: Any) -> str:
+        """The stem of its kernel's template, given the types of its operands."""
+        return self.template
+
+    def rows(self, attrs: Any, *args: Any, **kwargs: Any) -> TensorType:
+        """What its kernel takes row by row, given the types of its operands: the last axis is a
+        row, all others number them. By default the operand `rows_of`.
+        """
+        return args[self.rows_at]
 
     def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
         """For a result, the operands whose memory it may be written to: the kernel reads each of

@@ -74,9 +74,9 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
             dtype,
             constants=(Constant("c0", "0"),),
             loads=(
-                Load("v0", "a2", "scalar", dtype, 1),
-                Load("v1", "a3", "row", dtype, case.n),
-                Load("v2", "a4", "full", dtype, case.m * case.n),
+                Load.of("v0", "a2", dtype, (), (case.m, case.n)),
+                Load.of("v1", "a3", dtype, (case.n,), (case.m, case.n)),
+                Load.of("v2", "a4", dtype, *((case.m, case.n),) * 2),
             ),
             lines=(
                 f"const {dtype}v r1 = r0 * v0 + v1;",
@@ -310,7 +310,7 @@ def test_row_operand_of_several_rows(tmp_path: Path) -> None:
     item = kernel(Case(12, 21, 5), "positions", "f32", isa)
     tail = Elementwise(
         "f32",
-        loads=(Load("v0", "a2", "row", "f32", 84),),
+        loads=(Load.of("v0", "a2", "f32", (4, 21), (3, 4, 21)),),
         lines=("const f32v r1 = r0 + v0;",),
         stores=(Store("y0", "r1", "f32"),),
     )

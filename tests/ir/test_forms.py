@@ -31,16 +31,17 @@ def body(*lines: tuple[Any, ...]) -> tuple[Node, ...]:
 LINEAR = ("linear", "x", "w", "b")
 # Mean and variance of the columns of r0, in two readings.
 VARIANCE = (
-    ("column_sum", "r0", {"scale": 0.25}),
+    ("sum", "r0", {"axes": (0,), "scale": 0.25}),
     ("subtract", "r0", "r1"),
     ("multiply", "r2", "r2"),
-    ("column_sum", "r3", {"scale": 0.25}),
+    ("sum", "r3", {"axes": (0,), "scale": 0.25}),
 )
 TAKEN = {
     "map": [
         [("relu", "x")],
         [("relu", "x"), ("tanh", "r0"), ("add", "r1", "x")],
         [("relu", "x"), ("tanh", "x"), ("add", "r0", "r1")],
+        [("broadcast", "b", {"shape": (4, 5)}), ("multiply", "r0", "x")],
         [("add", "x", "b"), ("multiply", "r0", "one"), ("subtract", "r1", "r0")],
     ],
     "anchor": [
@@ -48,28 +49,47 @@ TAKEN = {
         [LINEAR, ("relu", "r0")],
         [LINEAR, ("add", "r0", "x"), ("multiply", "r1", "b"), ("tanh", "r2")],
         [("matmul", "x", "w"), ("scale", "r0", {"factor": 0.5})],
-        [("column_sum", "x")],
-        [("relu", "x"), ("column_sum", "r0")],
-        [("relu", "x"), ("tanh", "r0"), ("column_sum", "r0")],
+        [("sum", "x", {"axes": (0,)})],
+        [("relu", "x"), ("sum", "r0", {"axes": (0,)})],
+        [("relu", "x"), ("tanh", "r0"), ("sum", "r0", {"axes": (0,)})],
+        [("add", "x", "b"), ("sum", "r0", {"axes": (1,)})],
+        [("relu", "cube"), ("sum", "r0", {"axes": (1,)})],
+        [("multiply", "x", "one"), ("sum", "r0")],
         [("cross_entropy", "x", "t")],
         [("softmax", "x")],
         [("add", "x", "b"), ("softmax", "r0"), ("multiply", "r1", "r0"), ("tanh", "r2")],
         [("multiply", "x", "one"), ("softmax_grad", "r0", "x"), ("scale", "r1", {"factor": 0.5})],
-        [("relu", "x"), ("row_sum", "r0")],
+        [("relu", "x"), ("sum", "r0", {"axes": (1,)})],
         [("sum", "x")],
         [("concat", "x", "x")],
     ],
     "statistics": [
-        [("column_sum", "x"), ("subtract", "x", "r0")],
-        [("column_sum", "x"), ("subtract", "x", "r0"), ("multiply", "r1", "b"), ("relu", "r2")],
-        [("relu", "x"), ("column_sum", "r0"), ("subtract", "r0", "r1")],
-        [LINEAR, ("column_sum", "r0"), ("subtract", "r0", "r1")],
-        [LINEAR, ("relu", "r0"), ("column_sum", "r1"), ("subtract", "r1", "r2")],
+        [("sum", "x", {"axes": (0,)}), ("subtract", "x", "r0")],
+        [
+            ("sum", "x", {"axes": (0,)}),
+            ("subtract", "x", "r0"),
+            ("multiply", "r1", "b"),
+            ("relu", "r2"),
+        ],
+        [("relu", "x"), ("sum", "r0", {"axes": (0,)}), ("subtract", "r0", "r1")],
+        [LINEAR, ("sum", "r0", {"axes": (0,)}), ("subtract", "r0", "r1")],
+        [LINEAR, ("relu", "r0"), ("sum", "r1", {"axes": (0,)}), ("subtract", "r1", "r2")],
         [LINEAR, *VARIANCE, ("divide", "r2", "r4")],
-        [("column_sum", "x"), ("tanh", "r0"), ("scale", "r1"), ("subtract", "x", "r2")],
-        [("column_sum", "x"), ("subtract", "x", "r0"), ("relu", "r1"), ("column_sum", "r2")],
-        [("column_sum", "x"), ("subtract", "x", "r0"), ("softmax", "r1"), ("relu", "r2")],
-        [("column_sum", "x"), ("subtract", "x", "r0"), ("tanh", "r0"), ("multiply", "r1", "r2")],
+        [("sum", "x", {"axes": (0,)}), ("tanh", "r0"), ("scale", "r1"), ("subtract", "x", "r2")],
+        [("sum", "x", {"axes": (0,)}), ("subtract", "x", "r0"), ("sum", "r1", {"axes": (1,)})],
+        [
+            ("sum", "x", {"axes": (0,)}),
+            ("subtract", "x", "r0"),
+            ("relu", "r1"),
+            ("sum", "r2", {"axes": (0,)}),
+        ],
+        [("sum", "x", {"axes": (0,)}), ("subtract", "x", "r0"), ("softmax", "r1"), ("relu", "r2")],
+        [
+            ("sum", "x", {"axes": (0,)}),
+            ("subtract", "x", "r0"),
+            ("tanh", "r0"),
+            ("multiply", "r1", "r2"),
+        ],
     ],
 }
 REFUSED = [
@@ -81,28 +101,34 @@ REFUSED = [
         "relu before linear gains nothing: put it into the type before it",
         [("relu", "x"), ("linear", "r0", "w")],
     ),
-    ("broadcast is a kernel of its own", [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})]),
     (
-        "column_sum after linear gains nothing: no element-wise op over its rows follows",
-        [LINEAR, ("column_sum", "r0")],
+        "broadcast has another shape than relu",
+        [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})],
     ),
     (
-        "sum is a kernel of its own",
-        [("column_sum", "x"), ("subtract", "x", "r0"), ("sum", "r1")],
+        "sum after linear gains nothing: no element-wise op over its rows follows",
+        [LINEAR, ("sum", "r0", {"axes": (0,)})],
     ),
     (
         "linear after tanh gains nothing: no element-wise op over its rows follows",
-        [("column_sum", "x"), ("tanh", "r0"), ("linear", "x", "w", "r1")],
+        [("sum", "x", {"axes": (0,)}), ("tanh", "r0"), ("linear", "x", "w", "r1")],
     ),
     (
         "concat is a kernel of its own",
-        [("concat", "x", "x"), ("column_sum", "r0"), ("subtract", "r0", "r1")],
+        [("concat", "x", "x"), ("sum", "r0", {"axes": (0,)}), ("subtract", "r0", "r1")],
     ),
     (
-        "the kernel of column_sum takes nothing after it, such as tanh",
-        [("relu", "x"), ("column_sum", "r0"), ("tanh", "r1"), ("relu", "r2")],
+        "the kernel of sum takes nothing after it, such as tanh",
+        [("relu", "x"), ("sum", "r0", {"axes": (0,)}), ("tanh", "r1"), ("relu", "r2")],
     ),
-    ("sum is a kernel of its own", [("relu", "x"), ("sum", "r0")]),
+    (
+        "add repeats f32[5] within the 20 elements that sum takes as a row",
+        [("add", "x", "b"), ("sum", "r0")],
+    ),
+    (
+        "sum after sum gains nothing: no element-wise op over its rows follows",
+        [("sum", "cube", {"axes": (0,)}), ("sum", "r0")],
+    ),
     ("cross_entropy is a kernel of its own", [LINEAR, ("cross_entropy", "r0", "t")]),
     (
         "relu makes y of softmax_grad; its kernel has d made",
@@ -113,8 +139,8 @@ REFUSED = [
         [("softmax", "x"), ("softmax", "r0")],
     ),
     (
-        "the kernel of row_sum takes nothing after it, such as relu",
-        [("row_sum", "x"), ("relu", "r0")],
+        "the kernel of sum takes nothing after it, such as relu",
+        [("sum", "x", {"axes": (1,)}), ("relu", "r0")],
     ),
     ("cross_entropy is a kernel of its own", [("cross_entropy", "x", "t"), ("relu", "r0")]),
     ("tanh reads nothing that the others give", [("relu", "x"), ("tanh", "x")]),
@@ -123,11 +149,8 @@ REFUSED = [
         "add has another shape than the result of linear",
         [LINEAR, ("add", "cube", "r0")],
     ),
-    ("column_sum reads nothing that the others give", [("relu", "x"), ("column_sum", "x")]),
-    (
-        "the kernel of column_sum takes nothing after it, such as relu",
-        [("column_sum", "x"), ("relu", "r0")],
-    ),
+    ("sum reads nothing that the others give", [("relu", "x"), ("sum", "x")]),
+    ("the kernel of sum takes nothing after it, such as relu", [("sum", "x"), ("relu", "r0")]),
 ]
 
 

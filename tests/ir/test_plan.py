@@ -62,7 +62,7 @@ class Machine:
         """What lies in a value's place, copied."""
         place, dtype = self.plan.place[value.name], numpy_dtype(value.type.dtype)
         if place.kind == LITERAL:
-            return dtype.type(float(place.owner))
+            return np.full(value.type.shape, float(place.owner), dtype)[()]
         found = np.frombuffer(self.bytes(place).tobytes(), dtype).reshape(value.type.shape)
         return found if value.type.shape else found[()]
 

@@ -76,7 +76,7 @@ class Shift(Module):
     def trace(cls, scope: Scope, x: Value) -> Value:
         y = scope.emit("add", x, scope.param("shift"))
         if scope.phase == "train":
-            scope.update("seen", scope.emit("column_sum", y))
+            scope.update("seen", scope.emit("sum", y, axes=(0,)))
         return y
 
 
@@ -173,7 +173,7 @@ def test_states_and_phases():
     train, evaluate = (trace(Sequential[Shift[3]], batch=2, phase=p) for p in ("train", "eval"))
     assert "state %buffers: f32 @buffers members" in lines(train)
     assert "initial %0.seen = zero()" in lines(train)
-    pack = 'pack(%0.column_sum) {layout = "buffers", size = 32, offsets = [0]}'
+    pack = 'pack(%0.sum) {layout = "buffers", size = 32, offsets = [0]}'
     assert lines(train)[-3:] == [
         f"%buffers.next = {pack} : f32 @buffers   from net: buffers side by side by trace",
         "update %buffers = %buffers.next",
@@ -292,7 +292,7 @@ class Sloppy(Module):
 def twice(scope: Scope, x: Value) -> None:
     """Two updates of one state."""
     for _ in range(2):
-        scope.update("mean", scope.emit("column_sum", x))
+        scope.update("mean", scope.emit("sum", x, axes=(0,)))
 
 
 @pytest.mark.parametrize(
@@ -324,14 +324,14 @@ def test_a_fused_type_may_hold_states_and_random_numbers():
         @classmethod
         def trace(cls, scope: Scope, x: Value) -> Value:
             if scope.phase == "train":
-                scope.update("seen", scope.outside().emit("column_sum", x))
+                scope.update("seen", scope.outside().emit("sum", x, axes=(0,)))
                 scope.random()
             return scope.emit("relu", x)
 
     graph = trace(Fused[Linear[2, 3], Drawing], loss=MSE)
     assert [(n.op.name, n.group) for n in graph.nodes][:4] == [
         ("linear", "net"),
-        ("column_sum", ""),
+        ("sum", ""),
         ("constant", ""),
         ("relu", "net"),
     ]

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from samples import drawn, retyped
+from shapes import operands, summed
 from swept_ops import each_op, every_op
 
 from noeira.errors import VerifyError
@@ -107,6 +110,21 @@ def check_gradient(rule: Op, sample: Sample, seed: int) -> None:
 
         gradient = values[found[name].name] if name in found else np.zeros(())
         check_direction(loss, given[name], np.broadcast_to(gradient, given[name].shape), seed)
+
+
+@given(operands(2), st.integers(0, 9))
+def test_gradient_of_what_is_repeated(shapes: tuple[tuple[int, ...], ...], seed: int) -> None:
+    a, b = (Draw(TensorType("f64", shape), "positive") for shape in (shapes[0], shapes[-1]))
+    check_gradient(op("divide"), Sample((a, b)), seed)
+
+
+@given(summed(), st.integers(0, 9))
+def test_gradient_of_a_sum(case: tuple[tuple[int, ...], tuple[int, ...]], seed: int) -> None:
+    shape, axes = case
+    x, kept = TensorType("f64", shape), tuple(1 if i in axes else n for i, n in enumerate(shape))
+    check_gradient(op("sum"), Sample((Draw(x),), {"axes": axes, "scale": 0.5}), seed)
+    small = Draw(TensorType("f64", kept))
+    check_gradient(op("broadcast"), Sample((small,), {"shape": shape, "scale": -2.0}), seed)
 
 
 @each_op(ELEMENTWISE)

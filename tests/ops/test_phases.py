@@ -89,7 +89,7 @@ CALLS = {
     "linear column_statistics normalize relu": "gemm column_statistics map",
     "column_statistics normalize tanh": "column_statistics map",
     "column_statistics normalize": "column_statistics map",
-    f"relu.d0 normalize_sums normalize.d0 {SUMS} column_sum": "normalize_sums map column",
+    f"relu.d0 normalize_sums normalize.d0 {SUMS} sum": "normalize_sums map column",
     f"tanh.d0 normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
     f"normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
 }

@@ -203,11 +203,11 @@ def test_no_gradient_is_computed_that_nobody_wants():
     assert [n.op.name for n in nodes if n.origin.by == "vjp"] == [
         "constant",
         "cross_entropy_grad",
-        "column_sum",
+        "sum",
         "matmul",
         "matmul",
         "relu.d0",
-        "column_sum",
+        "sum",
         "matmul",
         "pack",
     ]

@@ -83,7 +83,7 @@ def widened_sum(builder: Builder) -> tuple[Value, ...]:
     """Column sums in f32 of what is stored in 16 bits."""
     (x,) = inputs(builder, (30, 33), dtype="f16")
     wide = builder.emit("cast", builder.emit("relu", x), dtype="f32")
-    return (builder.emit("column_sum", wide),)
+    return (builder.emit("sum", wide, axes=tuple(range(len(wide.type.shape) - 1))),)
 
 
 def rounded_rows(builder: Builder) -> tuple[Value, ...]:
@@ -99,10 +99,50 @@ def slope_and_sum(name: str, shape: tuple[int, ...], stored: bool) -> Group:
     def build(builder: Builder) -> tuple[Value, ...]:
         d, x = inputs(builder, shape, shape)
         slope = builder.emit(name, d, x)
-        total = builder.emit("column_sum", slope, scale=0.5)
+        total = builder.emit("sum", slope, axes=tuple(range(len(shape) - 1)), scale=0.5)
         return (slope, total) if stored else (total,)
 
-    return joined(f"{name}, column_sum{', both stored' if stored else ''} {shape}", build)
+    return joined(f"{name}, sum{', both stored' if stored else ''} {shape}", build)
+
+
+def before_sum(axes: tuple[int, ...], shape: tuple[int, ...], *others: tuple[int, ...]) -> Group:
+    """A sum of what is made of several operands, which is stored too."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        x, *rest = inputs(builder, shape, *others)
+        for value in rest:
+            x = builder.emit("multiply", builder.emit("exp", x), value)
+        return x, builder.emit("sum", x, axes=axes, scale=0.5)
+
+    return joined(f"multiply, sum of {shape} over {axes}", build)
+
+
+def beside_product(*shapes: tuple[int, ...]) -> Group:
+    """A product, then operands that are repeated along its rows, its columns, some of its axes."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        x, w, *rest = inputs(builder, (3, 5, 20), (20, 37), *shapes)
+        y = builder.emit("matmul", x, w)
+        for value in rest:
+            y = builder.emit("multiply", builder.emit("tanh", y), value)
+        return (y,)
+
+    return joined(f"matmul, multiply by {shapes}", build)
+
+
+def without_mean(builder: Builder) -> tuple[Value, ...]:
+    """What waits for the sum of everything."""
+    x, *_ = inputs(builder, (33, 300))
+    y = builder.emit("tanh", x)
+    return (builder.emit("subtract", y, builder.emit("sum", y, scale=1 / 9900)),)
+
+
+def repeated(builder: Builder) -> tuple[Value, ...]:
+    """Element-wise ops none of whose operands is whole, and one that says what is repeated."""
+    rows, columns, middle = inputs(builder, (6, 1, 1), (1, 5, 16), (6, 1, 16))
+    whole = builder.emit("broadcast", rows, shape=(6, 5, 16))
+    y = builder.emit("add", builder.emit("multiply", whole, columns), middle)
+    return (builder.emit("subtract", y, rows),)
 
 
 def matmul_chain(builder: Builder) -> tuple[Value, ...]:
@@ -117,7 +157,7 @@ def centred(shape: tuple[int, ...], stored: bool) -> Group:
     def build(builder: Builder) -> tuple[Value, ...]:
         (x,) = inputs(builder, shape)
         y = builder.emit("relu", x)
-        mean = builder.emit("column_sum", y, scale=0.5)
+        mean = builder.emit("sum", y, axes=tuple(range(len(y.type.shape) - 1)), scale=0.5)
         found = builder.emit("subtract", y, mean)
         return (mean, found) if stored else (found,)
 
@@ -129,7 +169,7 @@ def rows_behind(shape: tuple[int, ...], stored: bool) -> Group:
 
     def build(builder: Builder) -> tuple[Value, ...]:
         (x,) = inputs(builder, shape)
-        mean = builder.emit("column_sum", x, scale=0.5)
+        mean = builder.emit("sum", x, axes=tuple(range(len(x.type.shape) - 1)), scale=0.5)
         apart = builder.emit("subtract", x, mean)
         found = builder.emit("scale", builder.emit("softmax", apart), factor=3.0)
         return (apart, found) if stored else (found,)
@@ -142,10 +182,10 @@ def between(shape: tuple[int, ...], stored: bool) -> Group:
 
     def build(builder: Builder) -> tuple[Value, ...]:
         x, row = inputs(builder, shape, shape[-1:])
-        mean = builder.emit("column_sum", x, scale=0.5)
+        mean = builder.emit("sum", x, axes=tuple(range(len(x.type.shape) - 1)), scale=0.5)
         gain = builder.emit("multiply", builder.emit("tanh", mean), row)
         found = builder.emit("multiply", x, gain)
-        total = builder.emit("column_sum", found)
+        total = builder.emit("sum", found, axes=tuple(range(len(found.type.shape) - 1)))
         return (gain, found, total) if stored else (total,)
 
     return joined(f"between{', all stored' if stored else ''} {shape}", build)
@@ -157,10 +197,12 @@ def variance(shape: tuple[int, ...], columns: int, stored: bool) -> Group:
     def build(builder: Builder) -> tuple[Value, ...]:
         x, w, b, gain = inputs(builder, shape, (shape[-1], columns), (columns,), (columns,))
         y = builder.emit("tanh", builder.emit("linear", x, w, b))
-        mean = builder.emit("column_sum", y, scale=0.125)
+        mean = builder.emit("sum", y, axes=tuple(range(len(y.type.shape) - 1)), scale=0.125)
         apart = builder.emit("subtract", y, mean)
         square = builder.emit("multiply", apart, apart)
-        variance = builder.emit("column_sum", square, scale=0.125)
+        variance = builder.emit(
+            "sum", square, axes=tuple(range(len(square.type.shape) - 1)), scale=0.125
+        )
         scaled = builder.emit("multiply", apart, gain)
         found = builder.emit("relu", builder.emit("subtract", scaled, variance))
         return (y, variance, found) if stored else (found,)
@@ -211,7 +253,7 @@ def centred_softmax(builder: Builder) -> tuple[Value, ...]:
     """A softmax of a GELU without the mean of all its rows, which is a phase of its own."""
     (x,) = inputs(builder, (9, 21))
     y = builder.emit("softmax", builder.emit("gelu", x))
-    total = builder.emit("column_sum", y, scale=0.125)
+    total = builder.emit("sum", y, axes=tuple(range(len(y.type.shape) - 1)), scale=0.125)
     return (builder.emit("tanh", builder.emit("subtract", y, total)),)
 
 
@@ -220,10 +262,10 @@ def row_sum_of(shape: tuple[int, ...], stored: bool) -> Group:
 
     def build(builder: Builder) -> tuple[Value, ...]:
         s, scaled = added_and_scaled(builder, shape)
-        total = builder.emit("row_sum", scaled)
+        total = builder.emit("sum", scaled, axes=(-1,))
         return (s, total) if stored else (total,)
 
-    return joined(f"… row_sum{', stored' if stored else ''} {shape}", build)
+    return joined(f"… row sum{', stored' if stored else ''} {shape}", build)
 
 
 @cache
@@ -238,7 +280,7 @@ def fused_groups() -> tuple[Group, ...]:
         joined("chain", chain),
         joined("chain in 16 bits", rounded_chain),
         joined("linear, cast, relu in 16 bits", narrowed_product),
-        joined("relu in 16 bits, cast, column_sum", widened_sum),
+        joined("relu in 16 bits, cast, sum", widened_sum),
         joined("scale, softmax, scale in 16 bits, cast", rounded_rows),
         *(
             slope_and_sum(name, shape, stored)
@@ -269,6 +311,17 @@ def fused_groups() -> tuple[Group, ...]:
             for shape in ROWS
             for stored in (False, True)
         ),
+        joined("repeated", repeated),
+        joined("without its mean", without_mean),
+        before_sum((), (33, 17), ()),
+        before_sum((), (8, 64), (8, 64)),
+        before_sum((1,), (13, 40), (13, 1), (40,)),
+        before_sum((1,), (9, 33), (9, 1), ()),
+        before_sum((-1,), (3, 4, 268), (4, 1), (3, 1, 268)),
+        before_sum((1,), (3, 11, 20), (3, 1, 1), (11, 1), (20,)),
+        before_sum((0,), (20, 7), (20, 1)),
+        beside_product((3, 1, 37), (5, 1)),
+        beside_product((3, 1, 1), (5, 37), (3, 5, 1)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from stateful_layers import Net
 
 from noeira.ir.arrays import numpy_dtype
+from noeira.ir.broadcasting import common_shape
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Node, Origin, Value
 from noeira.ir.plan import Choice, Stage
@@ -196,6 +198,14 @@ UNARY: tuple[tuple[str, dict[str, Any]], ...] = (
     ("elu", {"alpha": 0.25}),
 )
 BINARY = ("add", "subtract", "multiply")
+# Elements of the largest value.
+MOST = 200
+
+
+def go_together(*shapes: tuple[int, ...]) -> bool:
+    """Whether shapes are repeated to a common one, which is not too large."""
+    common = common_shape(shapes)
+    return common is not None and math.prod(common) <= MOST
 
 
 @dataclass
@@ -253,7 +263,8 @@ class Drawing:
         x = self.pick()
         assert x is not None
         shape = x.type.shape
-        y = self.pick(lambda t: t.shape in (shape, shape[-1:], ()))
+        y = self.pick(lambda t: go_together(shape, t.shape))
+        assert y is not None
         assert y is not None
         return self.builder.emit(self.draw(st.sampled_from(BINARY)), x, y)
 
@@ -275,8 +286,11 @@ class Drawing:
 
     def reduce(self) -> Value | None:
         x = self.pick(lambda t: len(t.shape) > 0)
-        name = self.draw(st.sampled_from(("column_sum", "sum")))
-        return self.builder.emit(name, x, scale=0.25)
+        assert x is not None
+        rank = len(x.type.shape)
+        first = self.draw(st.integers(0, rank - 1))
+        axes = tuple(range(first, self.draw(st.integers(first, rank - 1)) + 1))
+        return self.builder.emit("sum", x, axes=axes, scale=0.25)
 
     def move(self) -> Value | None:
         x = self.pick(lambda t: len(t.shape) > 0)

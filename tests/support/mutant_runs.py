@@ -47,9 +47,12 @@ def all_mutants() -> tuple[Pair, ...]:
 
 
 def taken(pairs: Sequence[Pair], step: int, share: int = 0, shares: int = 1) -> list[int]:
-    """The numbers of every kernel as it is and of every `step`-th mutant, one share of them."""
+    """The numbers of every kernel as it is and of every `step`-th mutant, in order of their kinds,
+    one share of them.
+    """
     whole = [i for i, (_, mutant) in enumerate(pairs) if mutant.kind == UNCHANGED]
     changed = [i for i, (_, mutant) in enumerate(pairs) if mutant.kind != UNCHANGED]
+    changed.sort(key=lambda i: pairs[i][1].kind)
     return sorted([*whole, *changed[::step]])[share::shares]
 
 

@@ -69,6 +69,8 @@ def taking(samples: int, rows: int, *shape: int, dtype: str = "f32") -> Sample:
 def row_case(name: str, rows: int, columns: int, extra: bool) -> Case:
     """An op on rows; `extra` adds smoothing and the optional operand."""
     rule = op(name)
+    if name == "sum":
+        return sample_case(rule, Sample((normal(rows, columns),), {"axes": (1,), "scale": 0.5}))
     for sample in kinds(rule, 2):
         if bool(sample.attrs.get("smoothing")) == (extra and "smoothing" in sample.attrs):
             old_rows, old_columns = main_shape(rule, sample)
@@ -95,11 +97,10 @@ def flat_cases() -> Iterator[Case]:
     """Kernels with a thread for some elements: element-wise ones, copies, optimizers, shuffle."""
     yield sample_case(op("add"), Sample((normal(39, 10), normal(10))))
     yield sample_case(op("add"), Sample((normal(25, 20), normal(20))))
+    yield sample_case(op("add"), Sample((normal(8, 1, 19), normal(1, 3, 19))))
+    yield sample_case(op("add"), Sample((normal(7, 5, 12), normal(5, 1))))
+    yield sample_case(op("add"), Sample((normal(8, 5, 9), normal(5, 1))))
     yield joined("chain", chain)[0]
-    for size, times in ((5, 63), (8, 73), (1, 315)):
-        yield sample_case(
-            op("broadcast"), Sample((normal(size),), {"shape": (times, size), "scale": 2.0})
-        )
     yield sample_case(op("concat"), Sample((normal(5, 4), normal(5, 7), normal(5, 8))))
     yield sample_case(op("columns"), Sample((normal(13, 20),), {"start": 4, "width": 9}))
     yield sample_case(op("pad_columns"), Sample((normal(13, 7),), {"start": 4, "width": 15}))
@@ -123,9 +124,11 @@ def sum_cases() -> Iterator[Case]:
 
 def column_cases() -> Iterator[Case]:
     """Sums over columns, of one strip and several, in one stage and two."""
-    yield sample_case(op("column_sum"), Sample((normal(41, 33),), {"scale": 0.5}))
-    yield sample_case(op("column_sum"), Sample((normal(40, 7),)))
-    yield sample_case(op("column_sum"), Sample((normal(10, 37),)))
+    yield sample_case(op("sum"), Sample((normal(41, 33),), {"axes": (0,), "scale": 0.5}))
+    yield sample_case(op("sum"), Sample((normal(40, 7),), {"axes": (0,)}))
+    yield sample_case(op("sum"), Sample((normal(10, 37),), {"axes": (0,)}))
+    yield sample_case(op("sum"), Sample((normal(3, 5, 7),), {"axes": (1,)}))
+    yield sample_case(op("sum"), Sample((normal(3, 43, 37),), {"axes": (1,), "scale": 0.5}))
     yield slope_and_sum("relu.d0", (30, 33), True)[0]
 
 
@@ -164,17 +167,17 @@ ROWS: dict[str, tuple[tuple[str, int, int, bool], ...]] = {
     "chosen": (
         *(("softmax", 9, 50, False), ("softmax", 9, 200, False), ("softmax", 2, 1031, False)),
         *(("softmax_grad", 9, 50, False), ("softmax_grad", 9, 200, False)),
-        *(("row_sum", 9, 10, False), ("row_sum", 5, 257, False)),
+        *(("sum", 9, 10, False), ("sum", 5, 257, False)),
         *(("cross_entropy", 13, 10, True), ("cross_entropy_grad", 33, 16, True)),
     ),
     "in turns": (
         *(("cross_entropy", 1100, 8, False), ("soft_cross_entropy", 275, 7, True)),
         *(("cross_entropy_grad_grad", 1100, 8, True), ("soft_cross_entropy_grad", 275, 7, True)),
-        *(("top_k", 75, 33, False), ("row_broadcast", 77, 5, False)),
+        ("top_k", 75, 33, False),
     ),
     "blocks": (
         *(("softmax", 4, 521, False), ("softmax_grad", 4, 261, False)),
-        *(("cross_entropy", 5, 524, True), ("row_sum", 4, 264, False)),
+        *(("cross_entropy", 5, 524, True), ("sum", 4, 264, False)),
         *(("cross_entropy_grad", 4, 264, False), ("top_k", 4, 261, False)),
     ),
 }

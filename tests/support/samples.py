@@ -29,6 +29,8 @@ DTYPES = ("f32", "f64", "u8", "i32", "i64", *ROUNDED)
 ROUNDED_SAMPLES = 3
 # How many kinds of samples are stretched to each length.
 KINDS_EACH = 3
+# Attributes that number axes.
+AXES = ("axes",)
 
 
 def retyped(sample: Sample, dtype: str) -> Sample:
@@ -89,7 +91,7 @@ def stretched(rule: Op, sample: Sample, lengths: Mapping[int, int]) -> Sample | 
         replace(d, type=replace(d.type, shape=other(d.type.shape)), limit=other(d.limit))
         for d in sample.operands
     )
-    attrs = {key: other(value) for key, value in sample.attrs.items()}
+    attrs = {k: v if k in AXES else other(v) for k, v in sample.attrs.items()}
     made = replace(sample, operands=draws, attrs=attrs)
     return made if results(rule, made) else None
 
@@ -97,8 +99,13 @@ def stretched(rule: Op, sample: Sample, lengths: Mapping[int, int]) -> Sample | 
 def kind_of(rule: Op, sample: Sample) -> tuple[object, ...]:
     """What samples are alike in but for the lengths of their axes."""
     rank = len(main_shape(rule, sample))
-    operands = tuple((rank - len(d.type.shape), d.type.dtype, d.kind) for d in sample.operands)
-    return (operands, tuple((key, bool(value)) for key, value in sorted(sample.attrs.items())))
+    repeated = [tuple(n == 1 for n in d.type.shape) for d in sample.operands]
+    operands = tuple(
+        (rank - len(r), r, d.type.dtype, d.kind)
+        for r, d in zip(repeated, sample.operands, strict=True)
+    )
+    attrs = sorted(sample.attrs.items())
+    return (operands, tuple((key, value if key in AXES else bool(value)) for key, value in attrs))
 
 
 @cache
@@ -118,9 +125,8 @@ def in_turn(rule: Op, number: int, each: int) -> tuple[Sample, ...]:
     return tuple(every[(number * each + i) % len(every)] for i in range(min(each, len(every))))
 
 
-def of_rows(rule: Op) -> Iterator[Sample]:
-    """Samples of all the `ROWS`, a kind for each in turn."""
-    flat = kinds(rule, 2)
+def of_rows(rule: Op, flat: tuple[Sample, ...]) -> Iterator[Sample]:
+    """Samples of all the `ROWS`, one of these matrices stretched for each in turn."""
     for number, (rows, columns) in enumerate(ROWS):
         for turn in range(len(flat)):
             sample = flat[(number + turn) % len(flat)]
@@ -152,14 +158,14 @@ def is_example(rule: Op) -> bool:
     return rule is max(alike, key=lambda other: len(other.samples()))
 
 
-@cache
-def stretched_samples(rule: Op, by_rows: bool) -> tuple[Sample, ...]:
-    """The samples of an op in other sizes, of rows where it is rows that its kernels share."""
+def stretched_samples(rule: Op, by_rows: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The samples of an op in other sizes; `by_rows`: those of its matrices whose rows a kernel
+    shares.
+    """
     if rule.kind == "contraction" or not kinds(rule):
         return ()
-    if by_rows:
-        return tuple(of_rows(rule))
-    return tuple(of_lengths(rule)) if is_example(rule) else ()
+    others = is_example(rule) and len(by_rows) < len(kinds(rule, 2))
+    return (*(of_rows(rule, by_rows) if by_rows else ()), *(of_lengths(rule) if others else ()))
 
 
 def of_dtype(rule: Op, samples: tuple[Sample, ...], dtype: str) -> tuple[Sample, ...]:

@@ -24,7 +24,7 @@ class RunningMean(Module):
         mean = scope.param("mean")
         if scope.phase == "train":
             old, place = mean, scope.outside()
-            mean = place.emit("column_sum", x, scale=1 / x.type.shape[0])
+            mean = place.emit("sum", x, axes=(0,), scale=1 / x.type.shape[0])
             moved = place.emit("subtract", mean, old)
             scope.update("mean", place.emit("add", old, place.emit("scale", moved, factor=0.25)))
             scope.update("calls", place.emit("count", scope.param("calls")))

@@ -13,7 +13,7 @@ from c_sweep import CKernels, compiler_or_skip, quick
 from cuda_sweep import ONE, TARGET, CudaKernels
 from fused_cases import Group, chosen_groups
 from limits import C_SMALL, CUDA_BLOCKS, CUDA_SMALL, Limits, limited
-from samples import of_dtype, stretched_samples, swept_dtypes
+from samples import kinds, of_dtype, stretched_samples, swept_dtypes
 from special_cases import special_cases
 from sweep import Case, same_bits, sample_case
 from swept_ops import chosen, family, launching
@@ -25,6 +25,7 @@ from noeira.codegen.target import Target
 from noeira.ir.body import body_of
 from noeira.ir.op import Op
 from noeira.ir.plan import Choice
+from noeira.ir.samples import Sample
 from noeira.ir.types import FLOATS
 
 # Fused nodes, with their parts, are units of so many.
@@ -83,14 +84,15 @@ class Library(Protocol):
 
 
 @cache
-def by_rows(rule: Op) -> bool:
-    """Whether threads of a GPU share an op's rows."""
-    case = sample_case(rule, rule.samples()[0])
-    return any(
-        key == "row_threads"
-        for stage in TARGET.choose(case.node).stages
-        for key, _ in stage.options
-    )
+def by_rows(rule: Op) -> tuple[Sample, ...]:
+    """Those of an op's matrices whose rows threads of a GPU share."""
+    return tuple(sample for sample in kinds(rule, 2) if shares_rows(rule, sample))
+
+
+def shares_rows(rule: Op, sample: Sample) -> bool:
+    """Whether threads of a GPU share the rows of a sample."""
+    stages = TARGET.choose(sample_case(rule, sample).node).stages
+    return any(key == "row_threads" for stage in stages for key, _ in stage.options)
 
 
 @cache
@@ -99,7 +101,8 @@ def cases(rule: Op, variant: Variant, dtype: str) -> tuple[Case, ...]:
     enough of many sizes.
     """
     more = stretched_samples(rule, by_rows(rule)) if variant.stretched else ()
-    own = () if more and by_rows(rule) and variant.limits else rule.samples()
+    alone = len(by_rows(rule)) == len(kinds(rule, 2)) > 0
+    own = () if more and alone and variant.limits else rule.samples()
     return tuple(sample_case(rule, sample) for sample in of_dtype(rule, (*own, *more), dtype))
 
 

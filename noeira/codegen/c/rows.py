@@ -114,6 +114,6 @@ class CRows(Rows):
         """Vectors of the last of these strips."""
         return self.vectors - (self.strips(vectors) - 1) * vectors
 
-    def place(self, load: Load) -> str:
+    def place(self, load: Load, index: str = "index") -> str:
         """C text for the address of a load at the present row and column."""
-        return f"{load.source} + {self.subscript(load)}"
+        return f"{load.source} + {self.subscript(load, index)}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from noeira.codegen.ctext import plus
 from noeira.codegen.cuda.arch import WARP
-from noeira.codegen.rows import Rows, pieces_of
+from noeira.codegen.rows import Rows, pieces_of, walked
 from noeira.codegen.view import Function, Load, Operand
 from noeira.errors import VerifyError
 
@@ -75,7 +76,7 @@ class CudaRows(Rows):
 
     def is_together(self, load: Load) -> bool:
         """Whether elements of a row that are taken together are one access in the operand too."""
-        return load.access == "full" or (load.access == "row" and self.is_wide_row)
+        return load.access == "full" or (load.along and self.is_wide_row)
 
     def same(self, names: Sequence[str]) -> dict[str, str]:
         """Each name for itself."""
@@ -96,8 +97,17 @@ class CudaRows(Rows):
 
     def is_wide(self, load: Load) -> bool:
         """Whether elements that are taken together are together in the operand too."""
-        return load.access == "full" or load.size % self.lanes == 0
+        steps = load.walk
+        return load.access == "full" or (
+            steps[-1].inner == 1 and steps[-1].extent % self.lanes == 0
+        )
 
-    def period(self, load: Load, index: str = "index") -> str:
-        """C text for where the element of a flat index lies in an operand, which may repeat."""
-        return index if load.access == "full" else f"{index} % {load.size}"
+    def stays(self, load: Load) -> bool:
+        """Whether elements that are taken together read one element of the operand."""
+        return all(step.inner % self.lanes == 0 for step in load.walk)
+
+    def where(self, load: Load, index: str = "index") -> str:
+        """C text for where the element of a flat index lies in an operand."""
+        if load.access == "full":
+            return index
+        return plus(*(walked(index, self.size, step) for step in load.walk))

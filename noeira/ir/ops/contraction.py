@@ -13,6 +13,7 @@ from noeira.ir.checks import one_float_dtype
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import reduce_to
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.types import TensorType
 
@@ -137,7 +138,7 @@ class Linear(Op):
         (x, weight), d_y = back.inputs[:2], back.cotangent
         found = dict[str, Value]()
         if back.wants("bias"):
-            found["bias"] = back.emit("column_sum", d_y)
+            found["bias"] = reduce_to(back, d_y, weight.type.shape[1:])
         if back.wants("weight"):
             found["weight"] = back.emit("matmul", x, d_y, transpose_a=True)
         if back.wants("x"):

@@ -4,7 +4,7 @@ derivative.
 
 from __future__ import annotations
 
-import math
+import itertools
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +13,8 @@ from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
 from noeira.ir.attributes import generic
-from noeira.ir.checks import broadcasts, expect
+from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
+from noeira.ir.checks import expect
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
@@ -24,6 +25,16 @@ from noeira.ir.types import DTYPE_BYTES, TensorType, Types, computed_in
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+# Shapes that samples repeat the last operand to: the last axes, a number, and, as normalisations,
+# attention and convolutions do, rows, channels and an axis between; whole accesses of 16 bytes too.
+REPEATED = (
+    *(((5, 19), (19,)), ((5, 19), ()), ((5, 19), (5, 1)), ((6, 16), (6, 1)), ((2, 7, 3), (7, 1))),
+    *(((2, 3, 4, 5), (3, 1, 1)), ((4, 3, 9), (4, 1, 9)), ((5, 3, 8), (1, 3, 1))),
+)
+# Pairs of shapes neither of which is that of the result.
+PARTIAL = (((4, 1, 19), (1, 3, 19)), ((7, 1), (1, 12)), ((2, 1, 3, 1), (5, 1, 4)))
 
 
 def fault_of(expression: Any, operands: tuple[str, ...], result: str = "") -> str:
@@ -45,7 +56,8 @@ def fault_of(expression: Any, operands: tuple[str, ...], result: str = "") -> st
 
 
 class Elementwise(Op):
-    """y[i] = expression(x[i], …); an operand of rank 0, or with only the last axes, is broadcast.
+    """y[i] = expression(x[i], …); operands are broadcast as in NumPy: aligned at the right, axes of
+    length 1 repeated.
 
     Subclasses define `expression(attrs)` over variables named like the operands. `slope(attrs,
     index)` may state a derivative by hand, and may use the result, `y`.
@@ -106,14 +118,11 @@ class Elementwise(Op):
             raise ShapeError(f"{self.name} takes {len(self.operands)} operands, got {len(types)}")
         if self.fault:
             raise VerifyError(f"{self.name}: its expression {self.fault}")
-        dtype = self.result_dtype(attrs, types)
-        whole = max(types, key=lambda t: len(t.shape))
-        for name, type in zip(self.operands, types, strict=True):
-            if not broadcasts(type.shape, whole.shape):
-                raise ShapeError(
-                    f"{self.name}: operand {name} is {type}, which does not fit {whole}"
-                )
-        return (replace(whole, dtype=dtype),)
+        dtype, shape = self.result_dtype(attrs, types), common_shape(type.shape for type in types)
+        if shape is None:
+            raise ShapeError(f"{self.name}: {misfit(self.operands, types)}")
+        whole = (type for type in types if type.shape == shape)
+        return (replace(next(whole, TensorType(dtype, shape)), dtype=dtype),)
 
     def result_dtype(self, attrs: Any, types: Types) -> str:
         """The dtype of the result: that of the operands but for the `numbers`.
@@ -161,18 +170,19 @@ class Elementwise(Op):
         return found
 
     def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        size = max(t.size for t in types)
-        nbytes = size * DTYPE_BYTES[self.result_dtype(attrs, types)]
-        return {0: tuple(i for i, t in enumerate(types) if (t.size, t.nbytes) == (size, nbytes))}
+        (whole,) = self.infer(attrs, *types)
+        same = whole.size, whole.size * DTYPE_BYTES[whole.dtype]
+        return {0: tuple(i for i, t in enumerate(types) if (t.size, t.nbytes) == same)}
 
     def flops(self, attrs: Any, *types: TensorType) -> int:
-        return max(t.size for t in types) * scalar.operation_count(self.expression(attrs))
+        (whole,) = self.infer(attrs, *types)
+        return whole.size * scalar.operation_count(self.expression(attrs))
 
     def samples(self) -> tuple[Sample, ...]:
         count = len(self.operands)
         shapes = [(shape,) * count for shape in ((1,), (7,), (4, 33), (2, 3, 17))]
         if count > 1:
-            shapes += [(*((5, 19),) * (count - 1), last) for last in ((19,), ())]
+            shapes += [(*((whole,) * (count - 1)), last) for whole, last in (*REPEATED, *PARTIAL)]
         return tuple(Sample(tuple(map(self.draw, self.operands, each))) for each in shapes)
 
     def draw(self, operand: str, shape: tuple[int, ...]) -> Draw:
@@ -186,23 +196,46 @@ class Elementwise(Op):
             return ()
         bad = [BadSample((i32(3),) * len(self.operands), "must be floats of one dtype")]
         if len(self.operands) == 2:
-            bad.append(BadSample((f32(3, 4), f32(3)), "does not fit"))
+            a, b = self.operands
+            bad += [
+                BadSample((f32(3, 4), f32(3)), f"{b} is f32[3], which does not fit {a}, f32[3, 4]"),
+                BadSample((f32(2, 4), f32(3, 1)), f"axis -2 is 3 in {b} and 2 in {a}"),
+                BadSample((f32(4, 1, 5), f32(3, 2)), f"axis -1 is 2 in {b} and 5 in {a}"),
+            ]
         return tuple(bad)
+
+
+def misfit(names: tuple[str, ...], types: tuple[TensorType, ...]) -> str:
+    """Which operand does not go together with one before it, and along which axis."""
+    pairs = itertools.combinations(zip(names, types, strict=True), 2)
+    (other, before), (name, type) = next(
+        (a, b) for a, b in pairs if common_shape((a[1].shape, b[1].shape)) is None
+    )
+    lengths = zip(reversed(type.shape), reversed(before.shape), strict=False)
+    axis, own, length = next(
+        (-back, own, length)
+        for back, (own, length) in enumerate(lengths, 1)
+        if own != length and 1 not in (own, length)
+    )
+    return (
+        f"operand {name} is {type}, which does not fit {other}, {before}: "
+        f"axis {axis} is {own} in {name} and {length} in {other}, and only 1 is repeated"
+    )
 
 
 def reduce_to(back: Backward, full: Value, shape: tuple[int, ...], scale: float = 1.0) -> Value:
     """`scale` times the sum of a cotangent over the axes along which an operand of that shape was
-    broadcast.
+    repeated, over each run of neighbours by itself.
     """
-    if shape == full.type.shape:
-        return full if scale == 1.0 else back.emit("scale", full, factor=scale)
-    if shape == ():
-        return back.emit("sum", full, scale=scale)
-    if len(shape) == 1:
-        return back.emit("column_sum", full, scale=scale)
-    columns = math.prod(shape)
-    rows = back.emit("reshape", full, shape=(full.type.size // columns, columns))
-    return back.emit("reshape", back.emit("column_sum", rows, scale=scale), shape=shape)
+    runs = neighbours(repeated_axes(shape, full.type.shape), full.type.shape)
+    if not runs and scale != 1.0:
+        full = back.emit("scale", full, factor=scale)
+    # The last run first, so that the numbers of the axes before it stay.
+    for run in reversed(runs):
+        axes = () if len(run) == len(full.type.shape) else run
+        full = back.emit("sum", full, axes=axes, scale=scale)
+        scale = 1.0
+    return full if full.type.shape == shape else back.emit("reshape", full, shape=shape)
 
 
 class Slope(Elementwise):
@@ -241,8 +274,9 @@ class Slope(Elementwise):
 
     def sample(self, of_base: Sample) -> Sample:
         """The slope's sample for one of the base."""
-        largest = max((draw.type for draw in of_base.operands), key=lambda t: len(t.shape))
-        whole = f32(*largest.shape)
+        attrs = self.base.Attrs(**of_base.attrs)
+        (result,) = self.base.infer(attrs, *(draw.type for draw in of_base.operands))
+        whole = f32(*result.shape)
         known = dict(zip(self.base.operands, of_base.operands, strict=True))
         positive = all(draw.kind == "positive" for draw in of_base.operands)
         known["y"] = Draw(whole, "positive" if positive else "normal")

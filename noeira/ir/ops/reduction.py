@@ -1,20 +1,21 @@
-"""Sums and their opposites, closed under vjp: `sum`, `column_sum` and `broadcast`, `row_sum` and
-`row_broadcast`.
-"""
+"""Sums over axes and their opposite, closed under vjp: `sum` and `broadcast`."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
-from noeira.ir.checks import broadcasts, check_rows, float_operand
+from noeira.ir.broadcasting import common_shape, neighbours
+from noeira.ir.checks import float_operand
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import reduce_to
-from noeira.ir.samples import BadSample, Sample, drawn, each, f32, i32
+from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
+from noeira.ir.scalar import Expr, var
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -22,73 +23,114 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ScaleAttrs(graph.Attrs):
-    """scale: a factor on the result."""
+class SumAttrs(graph.Attrs):
+    """axes: those that are summed, from the front or, negative, from the end; all if none are
+    named. scale: a factor on the result.
+    """
 
+    axes: tuple[int, ...] = ()
     scale: float = 1.0
 
 
-class Reduction(Op):
-    """The parent of sums of one operand `x`: an addition for each element."""
+class Sum(Op):
+    """scale · Σ x over `axes`, which lie side by side and are dropped; -> rank 0 over all of them.
 
-    operands = ("x",)
-
-    def flops(self, attrs: Any, x: TensorType) -> int:
-        return x.size
-
-
-class ScaledSum(Reduction):
-    """The parent of sums whose gradient is repeated along leading axes."""
-
-    Attrs = ScaleAttrs
-
-    def vjp(self, attrs: ScaleAttrs, back: Backward) -> dict[str, Value]:
-        shape = back.inputs[0].type.shape
-        return {"x": back.emit("broadcast", back.cotangent, shape=shape, scale=attrs.scale)}
-
-
-class Sum(ScaledSum):
-    """scale · Σ x over every element, -> rank 0. The order is fixed: chunks of rows, then the
-    chunks in order.
+    Its kernel runs over x as batches of rows by columns, of which it sums the rows. The order is
+    fixed by these numbers: sums of everything and of many rows are sums of chunks, added in order.
     """
 
-    name, kind = "sum", "row"
-
-    def infer(self, attrs: ScaleAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand(self.name, x)
-        return (TensorType(x.dtype, ()),)
-
-    def reference(self, attrs: ScaleAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        return ((x.sum() * x.dtype.type(attrs.scale)).astype(x.dtype),)
-
-    def samples(self) -> tuple[Sample, ...]:
-        shapes = ((1,), (7,), (33, 17), (100, 257))
-        return (*each(*shapes), *each(*shapes, scale=0.25))
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((i32(3),), "not a float"),)
-
-
-class ColumnSum(ScaledSum):
-    """scale · Σ over all axes but the last: [..., N] -> [N]; rows are added in ascending order, in
-    fixed chunks.
-    """
-
-    name, kind, template = "column_sum", "column", "column"
+    name, kind, operands, Attrs = "sum", "column", ("x",), SumAttrs
     takes = frozenset({"head"})
 
-    def infer(self, attrs: ScaleAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        check_rows(self.name, x)
-        return (TensorType(x.dtype, x.shape[-1:]),)
+    def infer(self, attrs: SumAttrs, x: TensorType) -> tuple[TensorType, ...]:
+        float_operand(self.name, x)
+        axes = summed_axes(attrs.axes, x)
+        return (TensorType(x.dtype, tuple(n for i, n in enumerate(x.shape) if i not in axes)),)
 
-    def reference(self, attrs: ScaleAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        return ((x.reshape(-1, x.shape[-1]).sum(0) * x.dtype.type(attrs.scale)).astype(x.dtype),)
+    def reference(self, attrs: SumAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        return ((x.sum(attrs.axes or None) * x.dtype.type(attrs.scale)).astype(x.dtype),)
+
+    def vjp(self, attrs: SumAttrs, back: Backward) -> dict[str, Value]:
+        x, d = back.inputs[0].type, back.cotangent
+        axes = summed_axes(attrs.axes, x)
+        kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        if common_shape((d.type.shape, kept)) != kept:
+            d = back.emit("reshape", d, shape=kept)
+        return {"x": back.emit("broadcast", d, shape=x.shape, scale=attrs.scale)}
+
+    def batches(self, attrs: SumAttrs, x: TensorType) -> tuple[int, int, int]:
+        """x as batches of rows by columns: what comes before the axes, they themselves, the rest.
+
+        Without a row to add there is one batch of one row.
+        """
+        axes = summed_axes(attrs.axes, x)
+        first, last = (axes[0], axes[-1] + 1) if axes else (0, 0)
+        outer, rows = math.prod(x.shape[:first]), math.prod(x.shape[first:last])
+        return (1, 1, x.size) if rows == 1 else (outer, rows, math.prod(x.shape[last:]))
+
+    def stem(self, attrs: SumAttrs, x: TensorType) -> str:
+        batches, rows, columns = self.batches(attrs, x)
+        if columns > 1 or rows == 1:
+            return "column"
+        return "row_sum" if batches > 1 else "sum"
+
+    def kind_of(self, attrs: SumAttrs, x: TensorType) -> str:
+        # A sum of a row is complete when that is read, others when all rows are.
+        return "row" if self.stem(attrs, x) == "row_sum" else "column"
+
+    def rows(self, attrs: SumAttrs, x: TensorType) -> TensorType:
+        batches, rows, columns = self.batches(attrs, x)
+        matrix = (batches, rows) if columns == 1 else (batches * rows, columns)
+        return TensorType(x.dtype, matrix)
+
+    def flops(self, attrs: SumAttrs, x: TensorType) -> int:
+        return x.size
 
     def samples(self) -> tuple[Sample, ...]:
-        return each((1, 1), (7, 16), (17,), (100, 33), (2, 65, 127), (257, 7))
+        every = ((1,), (7,), (33, 17), (100, 257))
+        columns = ((1, 1), (7, 16), (17,), (100, 33), (2, 65, 127), (257, 7))
+        cases = [
+            *((shape, ()) for shape in every),
+            *((shape, tuple(range(len(shape) - 1)) or (0,)) for shape in columns),
+            *((shape, (-1,)) for shape in ((7, 16), (100, 33), (2, 65, 127))),
+            *(((4, 9, 17), (1,)), ((3, 5, 2, 33), (1, 2)), ((65, 2, 7), (-2,))),
+            *(((5, 6, 7), (1, 2)), ((4, 1, 9, 1, 5), (0, 2)), ((4, 1, 9), (1,))),
+        ]
+        plain = (drawn(shape, attrs={"axes": axes}) for shape, axes in cases)
+        scaled = (((33, 17), ()), ((30, 31), (0,)), ((17, 41), (1,)), ((3, 40, 10), (1,)))
+        return (*plain, *(drawn(x, attrs={"axes": a, "scale": 0.25}) for x, a in scaled))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((f32(),), "has no axis"),)
+        return (
+            BadSample((i32(3),), "not a float"),
+            BadSample((f32(3, 4),), "has no axis 2", {"axes": (2,)}),
+            BadSample((f32(3, 4),), "axis 1 twice", {"axes": (1, -1)}),
+            BadSample((f32(3, 4, 5),), "sum over [2], then over [0]", {"axes": (0, 2)}),
+            BadSample((f32(3, 4, 5, 6),), "sum over [3], then over [0, 1]", {"axes": (0, 1, -1)}),
+        )
+
+
+def summed_axes(axes: tuple[int, ...], x: TensorType) -> tuple[int, ...]:
+    """The axes of x that a sum over `axes` drops, in order. Raises ShapeError if they are not."""
+    rank = len(x.shape)
+    found = sorted(axis % rank if -rank <= axis < rank else rank for axis in axes)
+    if rank in found:
+        wrong = next(axis for axis in axes if not -rank <= axis < rank)
+        raise ShapeError(f"sum: {x} has no axis {wrong}")
+    if len(set(found)) < len(found):
+        twice = next(axis for axis in found if found.count(axis) > 1)
+        raise ShapeError(f"sum: {list(axes)} names axis {twice} twice")
+    runs = neighbours(found, x.shape)
+    if len(runs) > 1:
+        raise ShapeError(
+            f"sum: axes {list(axes)} of {x} do not lie side by side: {one_by_one(runs)}"
+        )
+    return tuple(found) or tuple(range(rank))
+
+
+def one_by_one(runs: list[tuple[int, ...]]) -> str:
+    """The sums to write for several runs of axes, the last first: the numbers of others stay."""
+    return f"sum over {', then over '.join(str(list(run)) for run in reversed(runs))}"
 
 
 @dataclass(frozen=True)
@@ -100,15 +142,22 @@ class BroadcastAttrs(graph.Attrs):
 
 
 class Broadcast(Op):
-    """scale · x, repeated along leading axes to `shape`: x has rank 0, or only the last axes."""
+    """scale · x, repeated to `shape` as in NumPy: aligned at the right, along axes of length 1."""
 
-    name, operands, Attrs = "broadcast", ("x",), BroadcastAttrs
+    name, kind, template, operands, Attrs = "broadcast", "map", "map", ("x",), BroadcastAttrs
 
     def infer(self, attrs: BroadcastAttrs, x: TensorType) -> tuple[TensorType, ...]:
         float_operand(self.name, x)
-        if not broadcasts(x.shape, attrs.shape):
-            raise ShapeError(f"broadcast: {x} does not fit shape {attrs.shape}")
+        if common_shape((x.shape, attrs.shape)) != attrs.shape:
+            raise ShapeError(
+                f"broadcast: x is {x}, which does not fit shape {list(attrs.shape)}: "
+                "aligned at the right, axes must be equal, or 1 in x"
+            )
         return (TensorType(x.dtype, attrs.shape),)
+
+    def expression(self, attrs: BroadcastAttrs) -> Expr:
+        """As of element-wise ops, the operand of which is repeated."""
+        return var("x") * attrs.scale
 
     def reference(self, attrs: BroadcastAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         import numpy as np
@@ -118,66 +167,19 @@ class Broadcast(Op):
     def vjp(self, attrs: BroadcastAttrs, back: Backward) -> dict[str, Value]:
         return {"x": reduce_to(back, back.cotangent, back.inputs[0].type.shape, attrs.scale)}
 
+    def flops(self, attrs: BroadcastAttrs, x: TensorType) -> int:
+        return 0 if attrs.scale == 1.0 else math.prod(attrs.shape)
+
     def samples(self) -> tuple[Sample, ...]:
         cases = (((), (7, 33)), ((17,), (100, 17)), ((3, 4), (5, 3, 4)), ((), (1,)), ((9,), (9,)))
-        return tuple(drawn(x, attrs={"shape": shape, "scale": 0.5}) for x, shape in cases)
+        rows = (((9, 1), (9, 16)), ((3, 1, 5), (2, 3, 4, 5)), ((4, 1, 1), (4, 3, 11)))
+        plain = drawn((), attrs={"shape": (4, 5)}), drawn((77, 1), attrs={"shape": (77, 5)})
+        scaled = (drawn(x, attrs={"shape": y, "scale": 0.5}) for x, y in (*cases, *rows))
+        return (*scaled, *plain)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((f32(3),), "does not fit shape", {"shape": (4, 2)}),)
-
-
-class RowSum(Reduction):
-    """Σ over the last axis: [..., N] -> [...]."""
-
-    name, kind = "row_sum", "row"
-    takes = frozenset({"head"})
-
-    def infer(self, attrs: graph.Attrs, x: TensorType) -> tuple[TensorType, ...]:
-        return (TensorType(x.dtype, check_rows(self.name, x)),)
-
-    def reference(self, attrs: graph.Attrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        return (x.sum(-1),)
-
-    def vjp(self, attrs: graph.Attrs, back: Backward) -> dict[str, Value]:
-        columns = back.inputs[0].type.shape[-1]
-        return {"x": back.emit("row_broadcast", back.cotangent, columns=columns)}
-
-    def samples(self) -> tuple[Sample, ...]:
-        return each((1,), (7, 16), (100, 33), (2, 65, 127))
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((f32(),), "has no axis"), BadSample((i32(3),), "not a float"))
-
-
-@dataclass(frozen=True)
-class ColumnsAttrs(graph.Attrs):
-    """columns: of the result."""
-
-    columns: int = 1
-
-
-class RowBroadcast(Op):
-    """Each element along a new last axis: [...] -> [..., columns]."""
-
-    name, operands, Attrs = "row_broadcast", ("x",), ColumnsAttrs
-
-    def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand(self.name, x)
-        if attrs.columns < 1:
-            raise ShapeError(f"row_broadcast: {attrs.columns} columns")
-        return (TensorType(x.dtype, (*x.shape, attrs.columns)),)
-
-    def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        return (np.repeat(np.asarray(x)[..., None], attrs.columns, -1),)
-
-    def vjp(self, attrs: ColumnsAttrs, back: Backward) -> dict[str, Value]:
-        return {"x": back.emit("row_sum", back.cotangent)}
-
-    def samples(self) -> tuple[Sample, ...]:
-        cases = (((), 5), ((9,), 16), ((3, 4), 33))
-        return tuple(drawn(x, attrs={"columns": columns}) for x, columns in cases)
-
-    def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((f32(3),), "0 columns", {"columns": 0}),)
+        return (
+            BadSample((f32(3),), "does not fit shape [4, 2]", {"shape": (4, 2)}),
+            BadSample((f32(4, 3),), "does not fit shape [1, 3]", {"shape": (1, 3)}),
+            BadSample((i32(3),), "not a float", {"shape": (4, 3)}),
+        )

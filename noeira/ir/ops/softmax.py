@@ -78,8 +78,8 @@ class SoftmaxGrad(Op):
         if back.wants("y"):
 
             def summed(a: Value) -> Value:
-                total = back.emit("row_sum", back.emit("multiply", a, y))
-                return back.emit("row_broadcast", total, columns=y.type.shape[-1])
+                total = back.emit("sum", back.emit("multiply", a, y), axes=(-1,))
+                return back.emit("reshape", total, shape=(*y.type.shape[:-1], 1))
 
             first = back.emit("multiply", g, back.emit("subtract", d, summed(d)))
             second = back.emit("multiply", d, summed(g))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
+from noeira.ir import graph
 from noeira.ir.checks import float_operand
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.ops.reduction import ScaleAttrs
 from noeira.ir.samples import BadSample, Sample, drawn, f32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.types import TensorType, Types, computed
@@ -62,15 +62,22 @@ class MSE(Op):
         return (BadSample(types, "differ"),)
 
 
+@dataclass(frozen=True)
+class DifferenceAttrs(graph.Attrs):
+    """scale: a factor on the result."""
+
+    scale: float = 1.0
+
+
 class ScaledDifference(Elementwise):
     """(a - b) · (d · scale), d of rank 0: the gradient of `mse`; d is as a and b are computed in"""
 
-    name, operands, Attrs = "scaled_difference", ("a", "b", "d"), ScaleAttrs
+    name, operands, Attrs = "scaled_difference", ("a", "b", "d"), DifferenceAttrs
 
     def result_dtype(self, attrs: Any, types: Types) -> str:
         a, b, d = types
         fits = a.is_float and d.dtype == computed(a.dtype)
         return super().result_dtype(attrs, (a, b, replace(d, dtype=a.dtype)) if fits else types)
 
-    def expression(self, attrs: ScaleAttrs) -> Expr:
+    def expression(self, attrs: DifferenceAttrs) -> Expr:
         return (var("a") - var("b")) * (var("d") * attrs.scale)

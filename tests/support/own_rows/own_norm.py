@@ -14,6 +14,7 @@ from noeira.ir.checks import check_rows, expect
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import reduce_to
 from noeira.ir.random import constant
 from noeira.ir.types import TensorType
 from noeira.nn import Module, Param, Scope, size
@@ -52,10 +53,11 @@ class OwnNorm(Op):
         (x, gain), (_, mean, rstd), d = back.inputs, back.outputs, back.cotangents[0]
         found = {"x": back.emit("own_norm_grad", d, x, gain, mean, rstd)}
         if back.wants("gain"):
-            columns = x.type.shape[-1]
-            wide = [back.emit("row_broadcast", v, columns=columns) for v in (mean, rstd)]
-            scaled = back.emit("multiply", back.emit("subtract", x, wide[0]), wide[1])
-            found["gain"] = back.emit("column_sum", back.emit("multiply", d, scaled))
+            each = (*mean.type.shape, 1)
+            of_rows = [back.emit("reshape", v, shape=each) for v in (mean, rstd)]
+            scaled = back.emit("multiply", back.emit("subtract", x, of_rows[0]), of_rows[1])
+            product = back.emit("multiply", d, scaled)
+            found["gain"] = reduce_to(back, product, gain.type.shape)
         return found
 
 

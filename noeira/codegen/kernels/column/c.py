@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from noeira.codegen.anchor import rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
+from noeira.codegen.c.rows import CRows
 from noeira.codegen.cut import option, written
-from noeira.codegen.rows import pieces_of, rows_and_columns
+from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_bytes
+from noeira.codegen.rows import pieces_of
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
 
 # Column sums of more rows are taken in chunks, so that threads can share tall, narrow matrices.
 COLUMN_ROWS = 512
@@ -36,6 +37,23 @@ class ColumnCut:
     total_split: bool = option(False, stage="total", name="split")
 
 
+@dataclass(frozen=True)
+class CBatches(Batches, CRows):
+    """Rows in batches, and their vectors. Items of work are strips of columns, by chunks or batches
+    of rows.
+    """
+
+    def rows_of(self, item: str, vectors: int) -> str:
+        """C text for the chunk or batch of an item, of strips of so many vectors."""
+        strips = self.strips(vectors)
+        return f"{item} / {strips}" if strips > 1 else item
+
+    def left(self, item: str, vectors: int) -> str:
+        """C text for its first column."""
+        strips, width = self.strips(vectors), vectors * self.lanes
+        return f"{item} % {strips} * {width}" if strips > 1 else "0"
+
+
 class Column(c.CAnchor):
     """Strips of columns; for many rows, chunks of them first, and then the sums of the chunks."""
 
@@ -43,8 +61,7 @@ class Column(c.CAnchor):
     Cut = ColumnCut
 
     def rule(self, body: Body, machine: ISA) -> ColumnCut:
-        type = rows_operand(body).type
-        rows, columns = rows_and_columns(type)
+        (batches, rows, columns), type = batches_of(body), rows_operand(body).type
         vectors = pieces_of(columns, machine.lanes(type.dtype))
         split, stream = c.splits(type.size), bool(body.head) and c.streams(body)
         if rows <= COLUMN_ROWS:
@@ -55,7 +72,7 @@ class Column(c.CAnchor):
             vectors=min(COLUMN_CHUNK_VECTORS, vectors),
             split=split,
             stream=stream,
-            total_split=c.splits(pieces_of(rows, COLUMN_CHUNK_ROWS) * columns),
+            total_split=c.splits(batches * pieces_of(rows, COLUMN_CHUNK_ROWS) * columns),
         )
 
     def stages(self, body: Body, cut: ColumnCut, machine: ISA) -> tuple[Stage, ...]:
@@ -64,12 +81,14 @@ class Column(c.CAnchor):
         return Stage("chunks", written(cut)), Stage("total", written(cut, "total"))
 
     def workspace(self, body: Body, cut: ColumnCut) -> int:
-        type = rows_operand(body).type
-        rows, columns = rows_and_columns(type)
-        return pieces_of(rows, cut.rows) * columns * DTYPE_BYTES[type.dtype] if cut.rows else 0
+        return chunk_bytes(body, cut.rows)
 
     def check(self, body: Body, cut: ColumnCut, machine: ISA) -> None:
         type = rows_operand(body).type
-        most = pieces_of(rows_and_columns(type)[1], machine.lanes(type.dtype))
+        most = pieces_of(type.shape[-1], machine.lanes(type.dtype))
         if cut.vectors > most:
             raise VerifyError(f"vectors must be a whole number from 1 to {most}, not {cut.vectors}")
+
+    def view(self, body: Body, machine: ISA) -> CBatches:
+        (batches, rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype
+        return CBatches(dtype, machine.lanes(dtype), batches * rows, columns, batches)

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from noeira.codegen.anchor import rows_operand
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch
+from noeira.codegen.cuda.row import power_of_two
+from noeira.codegen.cuda.rows import CudaRows
 from noeira.codegen.cut import option
-from noeira.codegen.rows import pieces_of, rows_and_columns
+from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_bytes
+from noeira.codegen.rows import pieces_of
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
@@ -30,6 +33,11 @@ class ColumnCut:
     rows: int = option(0)
 
 
+@dataclass(frozen=True)
+class CudaBatches(Batches, CudaRows):
+    """Rows in batches, and their strips of columns."""
+
+
 class Column(cuda.CudaAnchor):
     """A block for each strip of columns; for many rows also for chunks of them, whose sums are then
     added.
@@ -39,18 +47,19 @@ class Column(cuda.CudaAnchor):
     Cut = ColumnCut
 
     def rule(self, body: Body, machine: Arch) -> ColumnCut:
-        rows, columns = rows_and_columns(rows_operand(body).type)
-        strips = pieces_of(columns, WARP)
+        batches, rows, columns = batches_of(body)
+        strips = batches * pieces_of(columns, WARP)
         wanted = max(1, COLUMN_BLOCKS_EACH * machine.multiprocessors // strips)
         chunk = min(max(COLUMN_CHUNK_ROWS, pieces_of(rows, wanted)), COLUMN_MOST_ROWS)
         alone = rows <= max(chunk, COLUMN_ROWS)
-        return ColumnCut(cuda.BLOCK, 0 if alone else chunk)
+        # No threads for rows that batches of a few do not have.
+        block = min(cuda.BLOCK, WARP * power_of_two(rows)) if batches > 1 else cuda.BLOCK
+        return ColumnCut(block, 0 if alone else chunk)
 
     def stages(self, body: Body, cut: ColumnCut, machine: Arch) -> tuple[Stage, ...]:
-        type = rows_operand(body).type
-        rows, columns = rows_and_columns(type)
-        strips, block = pieces_of(columns, WARP), ("block", cut.block)
-        room = cut.block * DTYPE_BYTES[type.dtype]
+        batches, rows, columns = batches_of(body)
+        strips, block = batches * pieces_of(columns, WARP), ("block", cut.block)
+        room = cut.block * DTYPE_BYTES[rows_operand(body).type.dtype]
         if not cut.rows:
             return (cuda.launched("column", (("grid", strips), block), room),)
         grid = ("grid", strips * pieces_of(rows, cut.rows))
@@ -60,6 +69,8 @@ class Column(cuda.CudaAnchor):
         )
 
     def workspace(self, body: Body, cut: ColumnCut) -> int:
-        type = rows_operand(body).type
-        rows, columns = rows_and_columns(type)
-        return pieces_of(rows, cut.rows) * columns * DTYPE_BYTES[type.dtype] if cut.rows else 0
+        return chunk_bytes(body, cut.rows)
+
+    def view(self, body: Body, machine: Arch) -> CudaBatches:
+        (batches, rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype
+        return CudaBatches(dtype, machine.lanes(dtype), batches * rows, columns, batches)

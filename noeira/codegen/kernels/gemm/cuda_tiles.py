@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 class TileRows(CudaRows):
     """C as the elements that a tail runs over, where `row` and `column` are in scope."""
 
-    def period(self, load: Load, index: str = "index") -> str:
-        """C text for where an element lies in an operand, perhaps one of fewer rows."""
+    def where(self, load: Load, index: str = "index") -> str:
+        """C text for where an element lies in an operand, by its row and column."""
         if load.access == "full":
             return index
-        column = index.replace("index", "column")
-        rows = load.size // self.columns
-        return column if rows == 1 else f"row % {rows} * {self.columns} + {column}"
+        return self.subscript(load).replace("column", index.replace("index", "column"))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
 from noeira.ir.types import FLOATS
 
+# Threads share rows, so fewer are cut, up to so many, into pieces of at least so many elements.
+MOST_ROWS, LEAST_COLUMNS = 64, 1024
+
 
 class Map(Streamed):
     """Threads share elements, or rows."""
@@ -20,7 +23,10 @@ class Map(Streamed):
 
     def view(self, body: Body, machine: ISA) -> CRows:
         dtype, rows, columns = map_shape(body)
-        return CRows(dtype, machine.lanes(dtype), rows, columns)
+        cuts = range(1, MOST_ROWS // rows + 1) if rows > 1 else ()
+        even = (n for n in cuts if columns % n == 0 and columns // n >= LEAST_COLUMNS)
+        count = max(even, default=1)
+        return CRows(dtype, machine.lanes(dtype), rows * count, columns // count)
 
     def head(self, body: Body) -> Elementwise:
         return map_code(body)
