@@ -7,15 +7,15 @@ from typing import cast
 
 from noeira.codegen.rows import Rows, pieces_of
 from noeira.ir.body import Body
-from noeira.ir.ops.reduction import Sum
+from noeira.ir.ops.reduction import Sum, SumAttrs
 from noeira.ir.types import DTYPE_BYTES
 
 
 def batches_of(body: Body) -> tuple[int, int, int]:
     """Batches, their rows, and columns."""
-    assert body.anchor is not None
-    op, (x,) = cast(Sum, body.anchor.op), body.anchor.inputs
-    return op.batches(body.anchor.attrs, x.type)
+    node = body.anchor
+    assert node is not None
+    return cast(Sum, node.op).batches(cast(SumAttrs, node.attrs), node.inputs[0].type)
 
 
 def chunk_bytes(body: Body, rows: int) -> int:
