@@ -124,7 +124,8 @@ def test_launches_of_an_edited_plan(options: str, message: str) -> None:
     [
         ("row_threads = 0", "row_threads must be a whole number of at least 1"),
         ("block = 96, row_threads = 12", "row_threads must be a power of two up to 32"),
-        ("block = 16, row_threads = 4", "with block a multiple of 32"),
+        ("block = 16, row_threads = 4", "block must be a multiple of 32, not 16"),
+        ("block = 24, row_threads = 24", "block must be a multiple of 32, not 24"),
         ("block = 128, row_threads = 64", "or the whole block"),
         ("held = 3", "held must be a multiple of 4 of at least 4 for rows of 64 elements"),
         ("row_threads = 8, held = 4", "held must be a multiple of 4 of at least 8"),

@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from cuda_sweep import TARGET as CUDA
+from cuda_sweep import CudaKernels
 from samples import retyped
-from sweep import sample_case
+from sweep import reference, sample_case
 from swept_ops import every_op
 
 from noeira.codegen.c.isa import AVX512
@@ -22,7 +24,7 @@ from noeira.ir.body import body_of
 from noeira.ir.graph import Node
 from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage
-from noeira.ir.samples import Draw, Sample
+from noeira.ir.samples import Draw, Sample, f32
 from noeira.ir.types import TensorType
 from noeira.nn import Linear, LinearReLU, Sequential
 from noeira.stages import stages_of
@@ -150,6 +152,30 @@ def test_launches_that_would_leave_out_elements(
     node = node_of(name)
     with pytest.raises(VerifyError, match=message):
         CUDA.cuts(node, edited(CUDA.choose(node), 0, **options))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "options"),
+    [
+        # Fewer threads in a block than elements beyond whole accesses, and for a row than elements
+        # before and after these.
+        ("relu", ((7,),), {"block": 1}),
+        ("relu", ((3,),), {"block": 2}),
+        ("softmax", ((5, 257),), {"row_threads": 4, "held": None}),
+        ("sum", ((5, 257),), {"row_threads": 1}),
+    ],
+)
+def test_few_threads_do_all_elements(
+    name: str, shapes: tuple[tuple[int, ...], ...], options: dict[str, int | None]
+) -> None:
+    attrs = {"axes": (1,)} if name == "sum" else {}
+    case = sample_case(op(name), Sample(tuple(Draw(f32(*shape)) for shape in shapes), attrs))
+    kernels = CudaKernels((case,), (edited(CUDA.choose(case.node), 0, **options),))
+    arrays = case.arrays()
+    for made, wanted in zip(
+        kernels.built(check=True).run(case, arrays), reference(case.node, arrays), strict=True
+    ):
+        np.testing.assert_allclose(made, wanted, atol=1e-4)
 
 
 @TARGETS

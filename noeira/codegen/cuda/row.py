@@ -51,11 +51,11 @@ class Row(cuda.CudaAnchor):
 
     def check(self, body: Body, cut: RowCut, machine: Arch) -> None:
         threads = cut.row_threads
-        part_of_warp = threads <= WARP and not threads & (threads - 1) and not cut.block % WARP
-        if threads not in (1, cut.block) and not part_of_warp:
+        if cut.block % WARP:
+            raise VerifyError(f"{body.stem}: block must be a multiple of {WARP}, not {cut.block}")
+        if threads != cut.block and (threads > WARP or threads & (threads - 1)):
             raise VerifyError(
-                f"{body.stem}: row_threads must be a power of two up to {WARP}, with block a "
-                f"multiple of {WARP}, or the whole block"
+                f"{body.stem}: row_threads must be a power of two up to {WARP}, or the whole block"
             )
         type = rows_operand(body).type
         columns = rows_and_columns(type)[1]

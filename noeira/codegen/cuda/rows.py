@@ -11,6 +11,9 @@ from noeira.codegen.rows import Rows, pieces_of, walked
 from noeira.codegen.view import Function, Load, Operand
 from noeira.errors import VerifyError
 
+# Rows from here on are read by whole accesses even where they do not begin with one.
+LONG_ROW = 256
+
 
 @dataclass(frozen=True)
 class CudaFunction(Function):
@@ -55,6 +58,13 @@ class CudaRows(Rows):
     def is_wide_row(self) -> bool:
         """Whether rows consist of whole accesses."""
         return self.columns % self.lanes == 0
+
+    def is_ragged(self, function: CudaFunction) -> bool:
+        """Whether rows that do not consist of whole accesses are read by these all the same: if
+        there is a thread for each element before the first and after the last.
+        """
+        edges = 2 * (self.lanes - 1)
+        return not self.is_wide_row and self.columns >= LONG_ROW and function.row_threads >= edges
 
     @property
     def place(self) -> str:
