@@ -140,13 +140,11 @@ def before(body: Body) -> str:
     if body.head and "head" not in body.anchor.op.takes:
         first, name = body.head[0].op.name, body.anchor.op.name
         return f"{first} before {name} gains nothing: put it into the type before it"
-    taken = computed(body.anchor.inputs[body.anchor.op.rows_at].type.dtype)
-    return (
-        same_shape(body.head)
-        or elsewhere(body)
-        or same_dtype(body.head, taken, body.anchor.op.name)
-        or by_rows(body)
-    )
+    name, taken = body.anchor.op.name, body.anchor.inputs[body.anchor.op.rows_at].type
+    other = next((p for p in body.head if p.outputs[0].type.shape != taken.shape), None)
+    if other is not None:
+        return f"{other.op.name} has another shape than what {name} takes rows of"
+    return elsewhere(body) or same_dtype(body.head, computed(taken.dtype), name) or by_rows(body)
 
 
 def elsewhere(body: Body) -> str:

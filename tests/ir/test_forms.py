@@ -149,6 +149,19 @@ REFUSED = [
         "add has another shape than the result of linear",
         [LINEAR, ("add", "cube", "r0")],
     ),
+    # What is made beside an op on rows would be stored over all of these.
+    (
+        "tanh has another shape than what softmax takes rows of",
+        [("softmax", "x"), ("tanh", "b"), ("multiply", "r0", "r1")],
+    ),
+    (
+        "broadcast has another shape than what sum takes rows of",
+        [("sum", "x"), ("broadcast", "r0", {"shape": (2,)}), ("sum", "r0")],
+    ),
+    (
+        "add has another shape than what sum takes rows of",
+        [("relu", "x"), ("sum", "r0"), ("add", "r0", "r1"), ("sum", "r1")],
+    ),
     ("sum reads nothing that the others give", [("relu", "x"), ("sum", "x")]),
     ("the kernel of sum takes nothing after it, such as relu", [("sum", "x"), ("relu", "r0")]),
 ]
