@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, partial
+from typing import Any
 
 import pytest
 from sweep import Case
@@ -128,6 +129,12 @@ def beside_product(*shapes: tuple[int, ...]) -> Group:
         return (y,)
 
     return joined(f"matmul, multiply by {shapes}", build)
+
+
+def crossed(op: str, builder: Builder, **attrs: Any) -> tuple[Value, ...]:
+    """An op on rows of a sum of which no operand has an element for each of their own."""
+    rows, columns = inputs(builder, (9, 1), (37,))
+    return (builder.emit(op, builder.emit("add", rows, columns), **attrs),)
 
 
 def without_mean(builder: Builder) -> tuple[Value, ...]:
@@ -320,6 +327,8 @@ def fused_groups() -> tuple[Group, ...]:
         before_sum((-1,), (3, 4, 268), (4, 1), (3, 1, 268)),
         before_sum((1,), (3, 11, 20), (3, 1, 1), (11, 1), (20,)),
         before_sum((0,), (20, 7), (20, 1)),
+        joined("add of rows and columns, softmax", partial(crossed, "softmax")),
+        joined("add of rows and columns, sum", partial(crossed, "sum", axes=(0,))),
         beside_product((3, 1, 37), (5, 1)),
         beside_product((3, 1, 1), (5, 37), (3, 5, 1)),
     )
