@@ -21,7 +21,6 @@ from noeira.ir.states import BAD
 from noeira.ir.types import DTYPES
 
 if TYPE_CHECKING:
-    from noeira.codegen.c.target import CTarget
     from noeira.codegen.sharing import Shared
 
 # An entry that one thread takes longer for than this, at such a pace a second, is a long one.
@@ -124,7 +123,6 @@ class Entries:
     pass in; literals: by type and value.
     """
 
-    target: CTarget
     symbols: Mapping[int, str]
     roots: dict[str, str] = field(default_factory=dict)
     literals: dict[tuple[str, str], Literal] = field(default_factory=dict)
@@ -179,16 +177,16 @@ def launcher_name(function: str) -> str:
     return f"launch_{function}"
 
 
-def launchers(kernels: Sequence[Shared], target: CTarget) -> list[Launcher]:
+def launchers(kernels: Sequence[Shared]) -> list[Launcher]:
     """The launchers of kernels, one for each of their functions."""
     return [
-        Launcher(launcher_name(name), name, argument_types(kernel.calls[0][1], target))
+        Launcher(launcher_name(name), name, argument_types(kernel.calls[0][1]))
         for kernel in kernels
         for name in kernel.functions
     ]
 
 
-def argument_types(call: Call, target: CTarget) -> tuple[str, ...]:
+def argument_types(call: Call) -> tuple[str, ...]:
     """What the arguments of a kernel point to: its workspace, operands, results."""
     operands = (f"const {ctype(v.type.dtype)}" for v in call.node.inputs)
     return "char", *operands, *(ctype(v.type.dtype) for v in call.node.outputs)

@@ -91,6 +91,7 @@ class Resident(Extends):
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         limits = {i.value.name: i.limit for i in graph.inputs}
-        takes = [n for n in graph.nodes if n.origin.by == self.name and n.op.name == "take"]
-        inputs = tuple(Input(n.outputs[0], limits[n.inputs[0].name]) for n in takes)
+        own = (n for n in graph.nodes if n.origin.by == self.name)
+        gathering = [n for n in own if n.inputs[0].name in limits]
+        inputs = tuple(Input(n.outputs[0], limits[n.inputs[0].name]) for n in gathering)
         return replace(super().undo(graph), inputs=inputs)

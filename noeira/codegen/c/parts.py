@@ -82,7 +82,7 @@ def find_sections(
 
 def parts(sections: Sections, processors: int, built: Mapping[str, str]) -> list[Part]:
     """The parts to compile, the entries first: kernels that are not built yet, in at most as many
-    parts as there are processors. None if that is not worth while.
+    parts as there are processors; no parts at all if that is not worth while.
 
     built: the digests of the kernels that objects hold, by function.
     """

@@ -31,9 +31,7 @@ def render_c(
     `earlier`: the plans of another unit, whose kernels keep their names.
     """
     kernels = shared_kernels(plans, target, earlier)
-    unit = Entries(
-        target, {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
-    )
+    unit = Entries({id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls})
     entries = tuple(unit.entry(plan) for plan in plans)
     if timed:
         entries += tuple(entry.timed() for entry in entries)
@@ -44,7 +42,7 @@ def render_c(
         target=target.name,
         prelude=prelude(target.isa, identifiers(body)),
         kernels=kernel_views(kernels),
-        launchers=launchers(kernels, target),
+        launchers=launchers(kernels),
         literals=list(unit.literals.values()),
         roots=list(unit.roots.values()),
         entries=entries,

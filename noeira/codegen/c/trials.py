@@ -31,7 +31,7 @@ def trial_step(plan: Plan, tried: Sequence[int], target: CTarget) -> Source:
     shown = [one_stage(c) if index in tried else c for index, c in enumerate(plan.calls)]
     symbols = {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
     symbols |= {id(shown[index]): "" for index in tried}
-    unit = Entries(target, symbols)
+    unit = Entries(symbols)
     entry = unit.entry(replace(plan, calls=tuple(shown)))
     launched = [index for index, call in enumerate(shown) for _ in call.choice.stages]
     trials = [tried.index(index) if index in tried else -1 for index in launched]
@@ -46,7 +46,7 @@ def trial_step(plan: Plan, tried: Sequence[int], target: CTarget) -> Source:
         symbol=STEP_SYMBOL,
         prelude=unit_prelude(kernels, target),
         kernels=[kernel.text for kernel in kernels],
-        launchers=launchers(kernels, target),
+        launchers=launchers(kernels),
         literals=list(unit.literals.values()),
         roots=list(unit.roots.values()),
         entry=entry,
@@ -74,7 +74,7 @@ def kernels_source(name: str, kernels: Sequence[Shared], target: CTarget) -> Sou
         symbol=KERNELS_SYMBOL,
         prelude=unit_prelude(kernels, target),
         kernels=share_functions([(kernel.text, kernel.functions) for kernel in kernels]),
-        launchers=launchers(kernels, target),
+        launchers=launchers(kernels),
     )
     return Source(C, name, text, "")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from noeira.ir import graph
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.scalar import Expr, call, select, square, var
+from noeira.ir.scalar import Expr, call, lift, select, square, var
 
 x, y = var("x"), var("y")
 
@@ -156,10 +156,11 @@ class Scale(Elementwise):
     name, Attrs = "scale", FactorAttrs
 
     def expression(self, attrs: FactorAttrs) -> Expr:
-        return Expr("*", (x, Expr("const", (float(attrs.factor),))))
+        # Not x * factor, which leaves factors of 0 and 1 out.
+        return Expr("*", (x, lift(attrs.factor)))
 
     def slope(self, attrs: FactorAttrs, index: int) -> Expr:
-        return Expr("const", (float(attrs.factor),)) + 0.0
+        return lift(attrs.factor)
 
 
 @dataclass(frozen=True)
