@@ -141,6 +141,14 @@ def test_launches_of_rows_of_an_edited_plan(options: str, message: str) -> None:
         TARGET.cuts(rows, Choice((edited,)))
 
 
+def test_places_begin_at_whole_accesses() -> None:
+    text = str(stages_of(Sequential[Linear[3, 4], ReLU], batch=5, target="cuda", loss=None).plan)
+    edited = re.sub(r"arena \+ \d+ size 80", "arena + 4 size 80", text, count=1)
+    assert edited != text
+    with pytest.raises(VerifyError, match="begins in arena at byte 4"):
+        render_plans("net", [parse_plan(edited)], TARGET)
+
+
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:
     tall = node("matmul", (16, 60_000), (60_000, 16))
     choice = TARGET.choose(tall)
