@@ -30,8 +30,9 @@ class Anchor:
     """How kernels of a stem are cut in a language; it has no state.
 
     stem: of the template; language: `c` or `cuda`; Cut: a frozen dataclass of `option` fields;
-    dtypes: of the floats that its template is written for. Classes for both languages derive from
-    `CAnchor` and `CudaAnchor`, and say what is not as there.
+    dtypes: of the floats that its template is written for; apart: whether a head and a tail stand
+    in functions of their own, as where one stage makes all that the next reads. Classes for both
+    languages derive from `CAnchor` and `CudaAnchor`, and say what is not as there.
 
     In all methods `machine` is what code is written for, an `ISA` or an `Arch`.
     """
@@ -40,6 +41,7 @@ class Anchor:
     language: ClassVar[str]
     Cut: ClassVar[type]
     dtypes: ClassVar[frozenset[str]] = frozenset({"f32", "f64"})
+    apart: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         if "stem" in cls.__dict__:
@@ -85,7 +87,7 @@ class Anchor:
 
     def tail(self, body: Body) -> Elementwise:
         """The element-wise code after it, which has its result as `r0`."""
-        return tail_code(body)
+        return tail_code(body, apart=self.apart)
 
     def read(self, body: Body, stages: tuple[Stage, ...], machine: Any) -> Any:
         """The cut that stages describe. Raises VerifyError if they are no stages of this kernel."""

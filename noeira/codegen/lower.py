@@ -175,15 +175,18 @@ def constant_names(code: Elementwise) -> dict[str, str]:
     return {constant.value: constant.name for constant in code.constants}
 
 
-def tail_code(body: Body, bias: int | None = None) -> Elementwise:
+def tail_code(body: Body, bias: int | None = None, apart: bool = False) -> Elementwise:
     """The code after an anchor, which hands in its result as `r0`; `bias`: the position of the
     operand that is added to it before anything else. It stands beside the code before the anchor:
-    what it reads of that it makes again, from the same constants.
+    what it reads of that it makes again, from the same constants. If it is `apart`, in a function
+    of its own, it loads and makes all that it needs; what the head stores is stored all the same.
     """
     assert body.anchor is not None
     if "tail" not in body.anchor.op.takes:
         return Elementwise("")
     made, before = body.anchor.outputs[0], head_code(body)
+    if apart:
+        before = Elementwise("", stores=before.stores)
     lowered = Lowered(body, computed(made.type.dtype), made.type.shape, {made.name: RESULT})
     lowered.lowering.constants |= constant_names(before)
     lowered.lowering.temporaries = before.temporaries

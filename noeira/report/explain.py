@@ -18,7 +18,7 @@ from noeira.nn.core.module import Module
 from noeira.planning.memory import make_plan
 from noeira.report.report import Report
 from noeira.report.resources import LAUNCH_HEAD, StageUse, compiled_uses, launch_cells
-from noeira.report.runs import Run, by_path, fusible_runs, run_of
+from noeira.report.runs import Run, by_path, fusible_runs, served
 from noeira.report.structure import origin_value
 from noeira.report.table import bytes_text, plural, table
 from noeira.runtime.program import Program
@@ -286,11 +286,11 @@ def explained(
         launch_of(number, call, names[id(call)], plan.graph, chosen_by(call.node, target))
         for number, call in enumerate(plan.calls)
     ]
-    known, served = by_path(runs), defaultdict[Run, list[int]](list)
-    for launch in launches:
-        if run := run_of(launch.origin, known):
-            served[run].append(launch.number)
-    for run, numbers in served.items():
+    calls = {id(call.node): number for number, call in enumerate(plan.calls)}
+    found = defaultdict[Run, list[int]](list)
+    for node, run in served(plan.graph, by_path(runs)):
+        found[run].append(calls[id(node)])
+    for run, numbers in found.items():
         if len(numbers) > 1:
             last = numbers[-1]
             launches[last] = replace(launches[last], hint=run.hint(len(numbers)))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from noeira.errors import NoeiraError
-from noeira.ir.graph import ROOT, Origin
+from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin
+from noeira.ir.states import PARAMS, is_of_program
 from noeira.nn.combinators import Fused, Repeat, Sequential
 from noeira.nn.core.module import Module
 from noeira.nn.core.parameters import joined
@@ -53,6 +54,25 @@ def run_of(origin: Origin, known: Mapping[str, Run]) -> Run | None:
     while path and path not in known:
         path = path.rpartition(".")[0]
     return known.get(path)
+
+
+def served(graph: ComputeGraph, known: Mapping[str, Run]) -> Iterator[tuple[Node, Run]]:
+    """The launches of each run that its kernel would do, in order. What only leads to new values of
+    modules' states is no part of a kernel.
+    """
+    needed = {v.name for v in graph.outputs}
+    for state, new in (update.names() for update in graph.updates):
+        if state == PARAMS or is_of_program(state):
+            needed.add(new)
+    found = list[tuple[Node, Run]]()
+    for node in reversed(graph.nodes):
+        if needed.isdisjoint(v.name for v in node.outputs):
+            continue
+        needed |= {v.name for v in node.inputs}
+        run = run_of(node.origin, known)
+        if run is not None and node.launches:
+            found.append((node, run))
+    yield from reversed(found)
 
 
 def fusible_runs(net: type[Module]) -> tuple[Run, ...]:

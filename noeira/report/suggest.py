@@ -13,7 +13,7 @@ from noeira.ir.text.dump import Dump
 from noeira.nn.core.module import Module
 from noeira.options import check_names
 from noeira.passes.pipeline import resume
-from noeira.report.runs import Run, by_path, fusible_runs, run_of
+from noeira.report.runs import Run, by_path, fusible_runs, run_of, served
 from noeira.report.table import plural
 from noeira.stages import Stages, StepOptions, stages_of
 
@@ -127,8 +127,7 @@ def suggestions(stages: Stages) -> tuple[Suggestion, ...]:
     found = list[Suggestion]()
     for fused, runs in repeated.items():
         after = with_runs(stages.traced, runs)
-        known = by_path(runs[:1])
-        launches = sum(run_of(node.origin, known) is not None for node in before.launching())
+        launches = sum(1 for _ in served(before, by_path(runs[:1])))
         if after is None or launches < 2:
             continue
         parts = tuple(repr(link.module) for link in runs[0].links)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from noeira.nn import (
     Module,
     Parallel,
     Param,
+    ReLU,
     Scope,
     Sequential,
     Tanh,
@@ -197,6 +199,21 @@ def test_a_fused_type_must_be_one_kernel_in_both_phases(train: bool, phase: str)
 
     with pytest.raises(FusionError, match=f"cannot be one kernel in phase {phase}: "):
         _ = Fused[Twice[3], Tanh]
+
+
+def test_a_fused_type_may_leave_open_how_many_elements_go_where() -> None:
+    class Flatten(Module):
+        signature = "(H, W, C) -> (H*W*C)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            batch, *axes = x.type.shape
+            return scope.emit("reshape", x, shape=(batch, math.prod(axes)))
+
+    net = Fused[Flatten, Linear[30, 4], ReLU]
+    assert net.gives((5, 2, 3)) == (4,)
+    (launch,) = noeira.explain(net, loss=None, input=(5, 2, 3)).launches
+    assert launch.op == "fused[linear, relu]"
 
 
 def test_a_short_name_has_the_parameters_of_the_first_type() -> None:

@@ -297,6 +297,20 @@ def test_ranks_that_differ():
             ShapeError,
             "CrossEntropy takes (*, C), (*: i32 < C), not (10,), (3, 4)",
         ),
+        (
+            lambda: Convolution[3, 4, 5].gives((3, 9, 4)),
+            ShapeError,
+            "Convolution[3, 4, 5] takes (3, H, W), not (3, 9, 4), of which it would make (4, 5, 0)",
+        ),
+        (
+            lambda: Sequential[ReLU, Convolution[3, 4, 5]].gives((3, 9, 4)),
+            CompositionError,
+            "layers 0 and 1 of Sequential, given (3, 9, 4), do not fit\n\n"
+            "    Sequential[ReLU, Convolution[3, 4, 5]]\n"
+            "               ~~~~  ~~~~~~~~~~~~~~~~~~~~\n"
+            "               |     takes (3, H, W), of which it would make (4, 5, 0)\n"
+            "               gives (3, 9, 4)",
+        ),
     ],
 )
 def test_shapes_that_are_refused(ask: Any, kind: type[Exception], message: str):

@@ -24,10 +24,11 @@ from noeira.compiler import run_passes
 from noeira.errors import VerifyError
 from noeira.ir.body import phases_of
 from noeira.ir.choices import Choices, Row
+from noeira.ir.graph import Value
 from noeira.ir.op import OPS
 from noeira.ir.plan import Call, Choice, Plan, Stage, parse_plan
 from noeira.job import job_of
-from noeira.nn import MSE, SGD
+from noeira.nn import MSE, SGD, Fused, Linear, Module, Scope, Sequential, Tanh
 from noeira.planning.memory import make_plan
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.toolchain import c_toolchain
@@ -52,6 +53,16 @@ def norm() -> Iterator[ModuleType]:
     for name in [name for name in OPS if name.split(".d")[0] in own]:
         del OPS[name]
     del sys.modules[batch_norm.__name__]
+
+
+class Flat(Module):
+    """A layer that is a view."""
+
+    signature = "(D) -> (D)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        return scope.emit("reshape", x, shape=x.type.shape)
 
 
 def data(dtype: str = "f4") -> tuple[np.ndarray, np.ndarray]:
@@ -204,6 +215,17 @@ def test_explain_shows_stages_and_what_each_phase_moves(norm: ModuleType) -> Non
     whole, columns = ROWS * 8, 8
     product = ROWS * 6 + 6 * 8 + columns + whole
     assert first.bytes == 4 * (product + whole + 2 * columns + whole + 4 * columns + whole)
+
+
+def test_suggestions_count_no_updates_of_running_statistics(norm: ModuleType) -> None:
+    options: dict[str, Any] = {"loss": MSE, "optimizer": SGD(lr=0.1), "batch": ROWS}
+    (found,) = noeira.suggest(norm.Twin, **options)
+    assert found.hint == f"9 launches; write {found.fused} for 1"
+    assert found.hint in str(noeira.explain(norm.Twin, **options))
+    # Nothing is gained by a neighbour that launches nothing.
+    net = Sequential[Fused[norm.BatchNorm1D[6], Tanh], Flat, Linear[6, 2]]
+    assert not noeira.suggest(net, **options)
+    assert "launches; write" not in str(noeira.explain(net, **options))
 
 
 @needs_compiler

@@ -20,11 +20,16 @@ LONG = 40
 
 
 class Break(Exception):
-    """Layer `index` does not take what the one before gives; `axis` differs, if it is one."""
+    """Layer `index` does not take what the one before gives; `axis` differs, if it is one.
+    would_make: said of a layer that would be left with an axis without elements.
+    """
 
-    def __init__(self, index: int, gives: Pattern, takes: Pattern, axis: int | None) -> None:
+    def __init__(
+        self, index: int, gives: Pattern, takes: Pattern, axis: int | None, would_make: str = ""
+    ) -> None:
         super().__init__(f"layer {index}")
         self.index, self.gives, self.takes, self.axis = index, gives, takes, axis
+        self.would_make = would_make
 
 
 def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
@@ -59,7 +64,7 @@ def broken(
 ) -> CompositionError:
     """The error for a pair: both underlined in the user's own notation, and what to change."""
     left, right = found.index - 1, found.index
-    notes = {left: f"gives {found.gives}", right: f"takes {found.takes}"}
+    notes = {left: f"gives {found.gives}", right: f"takes {found.takes}{found.would_make}"}
     picture = underlined(owner, [repr(layer) for layer in layers], notes)
     return CompositionError(
         f"layers {left} and {right} of {title or owner} do not fit"
@@ -70,6 +75,8 @@ def broken(
 def advice(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
     """What to change: sizes of either layer, as far as the chain up to here then fits."""
     left, right = layers[found.index - 1], layers[found.index]
+    if found.would_make:
+        return ""
     if found.gives.dtype != found.takes.dtype:
         return "\n\n  They differ in what their elements are."
     if found.axis is None:
@@ -122,7 +129,9 @@ def first_break(layers: Sequence[type[Module]], given: Pattern) -> Break | None:
         try:
             current = solve(layer.shapes(), [current]).outputs[0]
         except Misfit as misfit:
-            return Break(index, current, layer.shapes().inputs[0], misfit.axis) if index else None
+            takes = layer.shapes().inputs[0]
+            found = Break(index, current, takes, misfit.axis, misfit.would_make)
+            return found if index else None
     return None
 
 

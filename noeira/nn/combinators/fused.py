@@ -152,12 +152,18 @@ def small(signature: Signature) -> Signature:
 
     Raises CompositionError if none of a few suits it.
     """
-    for length in PROBES:
-        guess = signature.filled(dict.fromkeys(signature.variables(), length))
+    names = signature.variables()
+    guesses = [dict.fromkeys(names, length) for length in PROBES]
+    # One axis that is as long as the others, of length 1, demand.
+    guesses += [dict.fromkeys((other for other in names if other != name), 1) for name in names]
+    for lengths in guesses:
+        guess = signature.filled(lengths)
         try:
-            return solve(guess, [fixed(p) for p in guess.inputs])
+            found = solve(guess, [fixed(p) for p in guess.inputs])
         except Misfit:
             continue
+        if not found.variables():
+            return found
     raise CompositionError(f"no small sample suits {signature}")
 
 

@@ -6,6 +6,7 @@ from noeira.ir.graph import Value
 from noeira.nn.combinators.chain import Chain, broken, first_break
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern
+from noeira.nn.core.unify import Misfit
 
 __all__ = ["Sequential"]
 
@@ -18,11 +19,13 @@ class Sequential(Chain):
     """
 
     @classmethod
-    def misfit(cls, inputs: list[Pattern | None], outputs: list[Pattern | None]) -> Exception:
+    def misfit(
+        cls, inputs: list[Pattern | None], outputs: list[Pattern | None], misfit: Misfit
+    ) -> Exception:
         given = inputs[0] if inputs else None
         found = given and first_break(cls.parts(), given)
         if not given or not found:
-            return super().misfit(inputs, outputs)
+            return super().misfit(inputs, outputs, misfit)
         title = f"{cls.__name__}, given {given.written()},"
         return broken(cls.family.__name__, cls.parts(), found, title)
 

@@ -195,15 +195,18 @@ class Module(Instance, metaclass=ModuleType):
         inputs, outputs = patterns(takes, signature.inputs), patterns(gives, signature.outputs)
         try:
             return solve(signature, inputs, outputs)
-        except Misfit:
-            raise cls.misfit(inputs, outputs) from None
+        except Misfit as misfit:
+            raise cls.misfit(inputs, outputs, misfit) from None
 
     @classmethod
-    def misfit(cls, inputs: list[Pattern | None], outputs: list[Pattern | None]) -> Exception:
+    def misfit(
+        cls, inputs: list[Pattern | None], outputs: list[Pattern | None], misfit: Misfit
+    ) -> Exception:
         """The error for shapes that do not fit."""
         if any(inputs):
             given = ", ".join("?" if p is None else str(p.written()) for p in inputs)
-            return ShapeError(f"{cls!r} takes {listed(cls.shapes().inputs)}, not {given}")
+            takes = f"{cls!r} takes {listed(cls.shapes().inputs)}, not {given}"
+            return ShapeError(takes + misfit.would_make)
         given = ", ".join("?" if p is None else str(p.written()) for p in outputs)
         return ShapeError(f"{cls!r} gives {listed(cls.shapes().outputs)}, never {given}")
 

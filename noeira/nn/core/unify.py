@@ -20,14 +20,24 @@ from noeira.nn.core.signature import Pattern, Signature
 class Misfit(Exception):
     """Two patterns cannot be equal.
 
-    `axis` is the first that differs, counted from the end (-1 is the last), or None.
+    `axis` is the first that differs, counted from the end (-1 is the last), or None. `empty`: what
+    would be given or taken and has an axis without elements, where that is why.
     """
 
     def __init__(
-        self, axis: int | None = None, left: Axis | None = None, right: Axis | None = None
+        self,
+        axis: int | None = None,
+        left: Axis | None = None,
+        right: Axis | None = None,
+        empty: Pattern | None = None,
     ) -> None:
         super().__init__("the shapes differ")
-        self.axis, self.left, self.right = axis, left, right
+        self.axis, self.left, self.right, self.empty = axis, left, right, empty
+
+    @property
+    def would_make(self) -> str:
+        """`, of which it would make (0, 3)`, where an axis would have no elements."""
+        return f", of which it would make {self.empty}" if self.empty else ""
 
 
 @dataclass
@@ -169,7 +179,7 @@ def solve(
     for pattern in solved.patterns:
         for position, axis in enumerate(pattern.axes):
             if isinstance(axis, int) and axis < 1:
-                raise Misfit(position - len(pattern.axes), axis)
+                raise Misfit(position - len(pattern.axes), axis, empty=pattern)
     return solved.tidy()
 
 
