@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from noeira.codegen.cut import check_stages, read_cut
 from noeira.codegen.environment import KERNELS
 from noeira.codegen.lower import head_code, tail_code
+from noeira.codegen.scratch import Room, bytes_of
 from noeira.codegen.view import Elementwise, Function
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
@@ -64,11 +65,15 @@ class Anchor:
         """The stages of a cut."""
         raise NotImplementedError
 
-    def workspace(self, body: Body, cut: Any) -> int:
-        """Bytes that the stages of a cut share: they depend on nothing but the cut, so that those
-        of an edited plan can be checked.
+    def scratch(self, body: Body, cut: Any) -> tuple[Room, ...]:
+        """The arrays that the stages of a cut share, `k.scratch.NAME` in the template. They depend
+        on nothing but the cut, so that the workspace of an edited plan can be checked.
         """
-        return 0
+        return ()
+
+    def workspace(self, body: Body, cut: Any) -> int:
+        """Bytes of these arrays."""
+        return bytes_of(self.scratch(body, cut))
 
     def check(self, body: Body, cut: Any, machine: Any) -> None:
         """Raises VerifyError if a cut, perhaps of an edited plan, does not fit the shapes."""

@@ -74,6 +74,9 @@ ELEMENTS = {
         Element("bool", "unsigned char"),
     )
 }
+# Bytes of an element of what lies in memory: of all dtypes, and of the bits that sorts go by, which
+# no value has.
+STORAGE_BYTES = {dtype: one.bytes for dtype, one in ELEMENTS.items()} | {"u64": 8}
 # Those that kernels compute in.
 COMPUTED = tuple(ELEMENTS[dtype] for dtype in types.COMPUTED)
 
@@ -97,7 +100,7 @@ def form(dtype: str, computed: str) -> str:
 
 def ctype(dtype: str) -> str:
     """The C type of an element."""
-    return ELEMENTS[dtype].ctype
+    return "unsigned long long" if dtype == "u64" else ELEMENTS[dtype].ctype
 
 
 def literal(value: float, dtype: str) -> str:

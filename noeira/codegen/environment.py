@@ -48,13 +48,14 @@ def environment(language: str) -> Environment:
         def _undefined_message(self) -> str:
             if self._undefined_hint:
                 return self._undefined_hint
-            owner, names = self._undefined_obj, list[str]()
+            owner, listed = self._undefined_obj, ""
             if isinstance(owner, dict):
-                names = [*map(str, owner)]
+                listed = ", ".join(map(str, owner))
             elif type(owner).__module__.split(".")[0] not in ("builtins", "jinja2"):
                 names = [name for name in dir(owner) if not name.startswith("_")]
-            listed = f"; {type(owner).__name__} has {', '.join(names)}" if names else ""
-            return f"{self._undefined_name!r} is not there{listed}"
+                listed = ", ".join(names) or "no names"
+            has = f"; {type(owner).__name__} has {listed}" if listed else ""
+            return f"{self._undefined_name!r} is not there{has}"
 
     libraries = (CODEGEN / language / "lib", CODEGEN / "lib")
 

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.elements import form, literal
-from noeira.ir.scalar import COMPARISONS, Expr
+from noeira.ir.scalar import COMPARISONS, FUNCTIONS, Expr
 
 INFIX = ("+", "-", "*", "/")
-# Functions that are an instruction each, or a few.
-CHEAP = {"set", "fma", "fnma", "max", "min", "at_least", "at_most", "abs", "select", *COMPARISONS}
 # Code is short if it has few lines, none of which calls more than an instruction.
 SHORT_LINES = 4
 
@@ -95,7 +93,13 @@ def bare(text: str) -> str:
     return text
 
 
+def is_cheap(name: str) -> bool:
+    """Whether a function, comparison or choice is an instruction, or a few."""
+    function = FUNCTIONS.get(name)
+    return function.cheap if function else name == "select" or name in COMPARISONS
+
+
 def is_short(lines: Sequence[str]) -> bool:
     """Whether statements are worth writing out for each of several elements."""
-    called = set(re.findall(r"(\w+)_f(?:32|64)\(", " ".join(lines)))
-    return called <= CHEAP and len(lines) <= SHORT_LINES
+    called = re.findall(r"(\w+)_f(?:32|64)\(", " ".join(lines))
+    return len(lines) <= SHORT_LINES and all(map(is_cheap, called))

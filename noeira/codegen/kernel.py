@@ -16,6 +16,7 @@ from noeira.codegen.language import LANGUAGES
 from noeira.codegen.layout import laid_out
 from noeira.codegen.lower import kernel_phases, operand_code, operand_id
 from noeira.codegen.phases import own_stages
+from noeira.codegen.scratch import scratch_arrays
 from noeira.codegen.target import Target
 from noeira.codegen.view import (
     Elementwise,
@@ -86,14 +87,14 @@ def kernel_view(
     anchor = target.anchor(body)
     check_dtypes(body, anchor.dtypes, target.language)
     inputs, outputs = operands(phases.inputs, "a"), operands(phases.outputs, "y")
-    shared = tuple(
+    carried = tuple(
         ScratchOperand(
             one.id, ctype(one.type.dtype), one.type.dtype, one.type.shape, one.type.size, one.offset
         )
         for one in phases.scratch
         if one.id in (*body.sources, *body.targets)
     )
-    by_id = {one.id: one for one in (*inputs, *outputs, *shared)}
+    by_id = {one.id: one for one in (*inputs, *outputs, *carried)}
     head = anchor.head(body)
     return Kernel(
         symbol,
@@ -107,8 +108,8 @@ def kernel_view(
         anchor.view(body, target.machine),
         named_operands(body, by_id),
         named_results(body, by_id),
-        shared,
-        phases.scratch_bytes,
+        scratch_arrays(anchor.scratch(body, cut), phases.scratch_bytes),
+        carried,
         operand_code(body, head),
     )
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from noeira.codegen.elements import ELEMENTS, form
+from noeira.codegen.elements import ELEMENTS, STORAGE_BYTES, form
 from noeira.ir.broadcasting import Step, walk_of
 from noeira.ir.plan import Call
-from noeira.ir.types import DTYPE_BYTES
 
 # How an operand is read of which `uniform` makes random numbers.
 NUMBER = "number"
@@ -32,7 +31,7 @@ class Operand:
     @property
     def bytes(self) -> int:
         """Bytes of an element."""
-        return DTYPE_BYTES[self.dtype]
+        return STORAGE_BYTES[self.dtype]
 
     def __str__(self) -> str:
         return self.id
@@ -40,7 +39,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class ScratchOperand(Operand):
-    """What a phase leaves in the workspace for another, `offset` bytes into it: w0, w1, …"""
+    """An array in the workspace, `offset` bytes into it: what a phase leaves for another, w0, …, or
+    a stage for the next of its kernel, by the name that the kernel's description gives it.
+    """
 
     offset: int
 
@@ -155,6 +156,10 @@ class Results(SimpleNamespace):
     """The anchor's results by the op's own names, "" where they are not given."""
 
 
+class Scratch(SimpleNamespace):
+    """The arrays that stages share, by the names that the kernel's description gives them."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One phase of a kernel, which most have one of.
@@ -166,7 +171,7 @@ class Kernel:
     held: the operands whose rows are kept in registers.
     functions: what to write, one a stage; cut: the typed options of the stages; view: what the
     anchor's description shows (see `noeira.codegen.anchor`).
-    scratch: what this phase shares with others; room: where its own part of the workspace begins.
+    scratch: the arrays that stages share, `k.scratch.sums`; carried: those that phases share.
     """
 
     symbol: str
@@ -180,15 +185,20 @@ class Kernel:
     view: Any
     operand: Operands = field(default_factory=Operands)
     result: Results = field(default_factory=Results)
-    scratch: tuple[ScratchOperand, ...] = ()
-    room: int = 0
+    scratch: Scratch = field(default_factory=Scratch)
+    carried: tuple[ScratchOperand, ...] = ()
     made: Elementwise = Elementwise("")
     held: tuple[str, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """All arguments in order, and what lies in the workspace."""
-        return self.inputs + self.outputs + self.scratch
+        """All arguments in order, and what phases share."""
+        return self.inputs + self.outputs + self.carried
+
+    @property
+    def arrays(self) -> tuple[ScratchOperand, ...]:
+        """All that lies in the workspace."""
+        return (*self.carried, *vars(self.scratch).values())
 
     def holding(self, names: Sequence[str]) -> Kernel:
         """The same where the rows of these operands are held."""

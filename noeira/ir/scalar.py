@@ -137,7 +137,7 @@ def call(name: str, *args: Expr | float) -> Expr:
     if name not in FUNCTIONS and name not in COMPARISONS:
         known = ", ".join((*FUNCTIONS, *COMPARISONS))
         raise VerifyError(f"there is no scalar function {name!r}; there are {known}")
-    wanted = 2 if name in COMPARISONS else FUNCTIONS[name].__code__.co_argcount - 1
+    wanted = 2 if name in COMPARISONS else FUNCTIONS[name].partials.__code__.co_argcount - 1
     if len(args) != wanted:
         raise VerifyError(f"{name} takes {wanted} argument{'s'[: wanted - 1]}, got {len(args)}")
     return Expr(name, tuple(map(lift, args)))
@@ -196,26 +196,41 @@ def square(a: Expr) -> Expr:
     return a * a
 
 
-# One row a function: its partial derivatives, given its own value y and its arguments.
-FUNCTIONS: dict[str, FunctionType] = {
-    "exp": lambda y, a: (y,),
-    "expm1": lambda y, a: (call("exp", a),),
-    "log": lambda y, a: (1.0 / a,),
-    "log1p": lambda y, a: (1.0 / (a + 1.0),),
-    "tanh": lambda y, a: (1.0 - square(y),),
-    "sigmoid": lambda y, a: (y * (1.0 - y),),
-    "softplus": lambda y, a: (call("sigmoid", a),),
-    "erf": lambda y, a: (call("exp", -square(a)) * (2.0 / math.sqrt(math.pi)),),
-    "normal_cdf": lambda y, a: (call("normal_pdf", a),),
-    "normal_pdf": lambda y, a: (-(a * y),),
-    "sqrt": lambda y, a: (0.5 / y,),
-    "pow": lambda y, a, b: (b * call("pow", a, b - 1.0), y * call("log", a)),
-    "abs": lambda y, a: (call("sign", a),),
-    "sign": lambda y, a: (lift(0),),
-    "max": lambda y, a, b: (select(call("ge", a, b), 1, 0), select(call("ge", a, b), 0, 1)),
-    "min": lambda y, a, b: (select(call("le", a, b), 1, 0), select(call("le", a, b), 0, 1)),
-    "uniform": lambda y, seed, tick, stream: (lift(0), lift(0), lift(0)),
+@dataclass(frozen=True)
+class Function:
+    """partials: its partial derivatives, given its own value y and its arguments; cheap: whether it
+    is an instruction, or a few.
+    """
+
+    partials: FunctionType
+    cheap: bool = False
+
+
+# One row a function.
+FUNCTIONS: dict[str, Function] = {
+    "exp": Function(lambda y, a: (y,)),
+    "expm1": Function(lambda y, a: (call("exp", a),)),
+    "log": Function(lambda y, a: (1.0 / a,)),
+    "log1p": Function(lambda y, a: (1.0 / (a + 1.0),)),
+    "tanh": Function(lambda y, a: (1.0 - square(y),)),
+    "sigmoid": Function(lambda y, a: (y * (1.0 - y),)),
+    "softplus": Function(lambda y, a: (call("sigmoid", a),)),
+    "erf": Function(lambda y, a: (call("exp", -square(a)) * (2.0 / math.sqrt(math.pi)),)),
+    "normal_cdf": Function(lambda y, a: (call("normal_pdf", a),)),
+    "normal_pdf": Function(lambda y, a: (-(a * y),)),
+    "sqrt": Function(lambda y, a: (0.5 / y,)),
+    "pow": Function(lambda y, a, b: (b * call("pow", a, b - 1.0), y * call("log", a))),
+    "abs": Function(lambda y, a: (call("sign", a),), cheap=True),
+    "sign": Function(lambda y, a: (lift(0),)),
+    "max": Function(
+        lambda y, a, b: (select(call("ge", a, b), 1, 0), select(call("ge", a, b), 0, 1)), cheap=True
+    ),
+    "min": Function(
+        lambda y, a, b: (select(call("le", a, b), 1, 0), select(call("le", a, b), 0, 1)), cheap=True
+    ),
+    "uniform": Function(lambda y, seed, tick, stream: (lift(0), lift(0), lift(0))),
 }
+# Partial derivatives likewise.
 ARITHMETIC: dict[str, Callable[..., tuple[Expr, ...]]] = {
     "+": lambda y, a, b: (lift(1), lift(1)),
     "-": lambda y, a, b: (lift(1), lift(-1)),
@@ -230,7 +245,6 @@ COMPARISONS = {
     "ge": "greater_equal",
     "eq": "equal",
 }
-PARTIALS = FUNCTIONS | ARITHMETIC
 UFUNC_OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": add,
     "subtract": subtract,
@@ -290,8 +304,9 @@ def derivative(expr: Expr, name: str) -> Expr:
     if expr.op == "select":
         condition, yes, no = expr.args
         return select(condition, derivative(yes, name), derivative(no, name))
-    total = lift(0)
-    for partial, arg in zip(PARTIALS[expr.op](expr, *expr.args), expr.args, strict=True):
+    function, total = FUNCTIONS.get(expr.op), lift(0)
+    partials = function.partials if function else ARITHMETIC[expr.op]
+    for partial, arg in zip(partials(expr, *expr.args), expr.args, strict=True):
         total = total + partial * derivative(arg, name)
     return total
 

@@ -24,6 +24,7 @@ from noeira.codegen.kernel import kernel_text
 from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, cuda_gemm_cut, gemm_launches
 from noeira.codegen.kernels.gemm.cuda_rule import TILES, choose_cuda_gemm, cycles
 from noeira.codegen.kernels.gemm.product import Gemm, Partition, gemm_of
+from noeira.codegen.scratch import bytes_of
 from noeira.errors import VerifyError
 from noeira.ir.body import body_of
 from noeira.ir.builder import Builder
@@ -118,7 +119,8 @@ def test_tails(dtype: str) -> None:
             CudaGemmCut(gemm, dtype, *tile, Partition(-(-gemm.k // tile[2]), pieces))
             for tile, pieces in zip(tiles, (1, 1, 2), strict=True)
         ]
-        made = [TARGET.choose(case.node), *(Choice(gemm_launches(c), c.workspace) for c in cuts)]
+        choices_of_cuts = (Choice(gemm_launches(c), bytes_of(c.scratch)) for c in cuts)
+        made = [TARGET.choose(case.node), *choices_of_cuts]
         cases += [replace(case, label=f"{case.label} {choice.stages}") for choice in made]
         choices += made
     kernels = CudaKernels(tuple(cases), tuple(choices))

@@ -19,9 +19,10 @@ from noeira.codegen.c.prelude import prelude
 from noeira.codegen.c.rows import CFunction
 from noeira.codegen.definitions import identifiers
 from noeira.codegen.environment import template
-from noeira.codegen.kernels.gemm.c_cut import GemmCut, gemm_stages, gemm_workspace
+from noeira.codegen.kernels.gemm.c_cut import GemmCut, gemm_scratch, gemm_stages
 from noeira.codegen.kernels.gemm.c_rule import choose_gemm
 from noeira.codegen.kernels.gemm.product import DOT_ROWS, Gemm, Partition
+from noeira.codegen.scratch import Room, bytes_of, scratch_arrays
 from noeira.codegen.view import Constant, Elementwise, Kernel, Load, Operand, Store
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno")
@@ -100,6 +101,7 @@ def kernel(case: Case, symbol: str, dtype: str, isa: ISA) -> Kernel:
         functions(symbol, choice),
         choice,
         gemm,
+        scratch=scratch_arrays(gemm_scratch(gemm, choice), 0),
     )
 
 
@@ -156,7 +158,7 @@ def run(library: ctypes.CDLL, item: Kernel, arrays: Arrays, threads: int) -> lis
     dtype = item.cut.dtype
     results = [np.full(o.shape, np.nan, NUMPY[dtype]) for o in item.outputs]
     memory = [guarded(array) for array in (*arrays, *results)]
-    workspace = np.full(gemm_workspace(item.view, item.cut) + 1, 255, np.uint8)
+    workspace = np.full(bytes_of(gemm_scratch(item.view, item.cut)) + 1, 255, np.uint8)
     call = getattr(library, f"call_{item.symbol}")
     call(
         threads,
@@ -361,11 +363,11 @@ def test_workspace_holds_sums_that_no_output_can() -> None:
     inside = replace(gemm, partial=None)
     choice = by_rule(300, 1000, 4096, AVX512)
     assert choice.chained
-    assert gemm_workspace(gemm, choice) == 0
-    assert gemm_workspace(inside, choice) == 300 * 1000 * 4
-    assert gemm_workspace(inside, replace(choice, blocks=Partition(4096, 1))) == 0
+    assert gemm_scratch(gemm, choice) == ()
+    assert gemm_scratch(inside, choice) == (Room("partial", "f32", 300 * 1000),)
+    assert gemm_scratch(inside, replace(choice, blocks=Partition(4096, 1))) == ()
     apart = replace(choice, blocks=Partition(4096, 3), apart=True)
-    assert gemm_workspace(gemm, apart) == 3 * 300 * 1000 * 4
+    assert gemm_scratch(gemm, apart) == (Room("sums", "f32", 3 * 300 * 1000),)
 
 
 def test_few_tiles_of_a_long_sum_are_made_apart() -> None:

@@ -18,6 +18,7 @@ from noeira.codegen.c.target import CTarget
 from noeira.codegen.cuda.arch import arch
 from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.kernel import kernel_text
+from noeira.codegen.scratch import Room, bytes_of, scratch_arrays
 from noeira.codegen.target import Target
 from noeira.errors import DtypeError, VerifyError
 from noeira.ir.builder import Builder
@@ -168,6 +169,7 @@ from dataclasses import dataclass
 from noeira.codegen.anchor import rows_operand
 from noeira.codegen.c.anchor import CAnchor
 from noeira.codegen.cut import option, written
+from noeira.codegen.scratch import Room
 from noeira.ir.plan import Stage
 
 @dataclass(frozen=True)
@@ -183,8 +185,9 @@ class TurnedC(CAnchor):
     def stages(self, body, cut, machine):
         return Stage("bands", written(cut)), Stage("total")
 
-    def workspace(self, body, cut):
-        return rows_operand(body).type.nbytes * cut.band
+    def scratch(self, body, cut):
+        size = rows_operand(body).type.size
+        return Room("bands", "f32", size * cut.band), Room("counts", "i64", cut.band)
 """
 )
 
@@ -193,7 +196,7 @@ def test_a_kernel_is_described_beside_its_op(define: Define, tmp_path: Path) -> 
     define(KERNEL)
     call = call_of("turned", C, TensorType("f32", (4, 3)))
     assert " ".join(map(str, call.choice.stages)) == "bands{band = 2} total{}"
-    assert call.choice.workspace == 96
+    assert call.choice.workspace == 128 + 2 * 8
     template = "{% for f in k.functions %}// {{ f.name }} {{ k.cut.band }}\n{% endfor %}// r0"
     (tmp_path / "turned.c.j2").write_text(template)
     assert kernel_text(call, C, "k") == "// k_bands 2\n// k_total 2\n// r0\n"
@@ -201,12 +204,62 @@ def test_a_kernel_is_described_beside_its_op(define: Define, tmp_path: Path) -> 
         "bands has no option bend; it has band: did you mean band?": ("bands", {"bend": 3}),
         "bands{band = 65}: band must be a whole number from 1 to 64": ("bands", {"band": 65}),
         "there is no stage band here: did you mean bands?": ("band", {"band": 2}),
-        "bands{band = 3} total{}: needs a workspace of 144 bytes, not 96": ("bands", {"band": 3}),
+        "bands{band = 3} total{}: needs a workspace of 216 bytes, not 144": ("bands", {"band": 3}),
     }
     for message, (name, options) in edits.items():
         stages = Stage(name, tuple(options.items())), Stage("total")
         with pytest.raises(VerifyError, match=re.escape(message)):
             kernel_text(Call(call.node, replace(call.choice, stages=stages)), C, "k")
+
+
+STAGES = """{% from "macros.LANGUAGE.j2" import function %}
+{% call function(k, k.functions[0]) %}
+    {{ k.scratch.bands }}[0] = {{ k.operand.x }}[0];
+    {{ k.scratch.counts }}[0] = {{ k.scratch.counts.size }};
+{% endcall %}
+{% call function(k, k.functions[1]) %}
+    {{ k.result.y }}[0] = {{ k.scratch.bands }}[0]; // r0
+{% endcall %}
+"""
+# What stands in it instead, and what is said.
+WRONG_STAGES = (
+    ("k.scratch.bands", "k.scratch.band", "line 3: 'band' is not there; k.scratch has bands, co"),
+    ("{{ k.scratch.bands }}", "((float *)workspace)", "line 2: 'workspace' is not there; Scratch"),
+)
+
+
+def test_stages_share_typed_arrays(define: Define, tmp_path: Path) -> None:
+    define(KERNEL)
+    template = tmp_path / "turned.c.j2"
+    template.write_text(STAGES.replace("LANGUAGE", "c"))
+    call = call_of("turned", C, TensorType("f32", (4, 3)))
+    first, last = kernel_text(call, C, "k").split("static NOINLINE ")[1:]
+    assert "float *bands = (float *)workspace;" in first and "counts[0] = 2;" in first
+    assert "long long *counts = (long long *)(workspace + 128);" in first
+    assert "float *bands = (float *)workspace;" in last and "counts" not in last
+    for right, wrong, message in WRONG_STAGES:
+        template.write_text(STAGES.replace("LANGUAGE", "c").replace(right, wrong))
+        with pytest.raises(VerifyError, match=re.escape(f"turned.c.j2, {message}")):
+            kernel_text(call, C, "k")
+
+
+def test_stages_of_a_phase_have_their_own_part_of_the_workspace() -> None:
+    arrays = scratch_arrays((Room("keys", "u64", 3), Room("numbers", "i32", 3)), 128)
+    assert (arrays.keys.ctype, arrays.keys.bytes, arrays.keys.offset) == (
+        "unsigned long long",
+        8,
+        128,
+    )
+    assert (arrays.numbers.ctype, arrays.numbers.offset) == ("int", 192)
+    assert bytes_of(()) == 0
+
+
+def test_rooms_that_cannot_be() -> None:
+    for name in ("two words", "thread", "w0"):
+        with pytest.raises(VerifyError, match=f"{name!r} cannot be the name of an array"):
+            Room(name, "f32", 1)
+    with pytest.raises(VerifyError, match="sums is of 'float'; there are f32, f64, bf16"):
+        Room("sums", "float", 1)
 
 
 def test_two_descriptions_of_a_kernel(define: Define) -> None:

@@ -8,6 +8,7 @@ from c_sweep import CKernels, compiler_or_skip
 from cuda_sweep import CudaKernels
 from sweep import Case, sample_case
 
+from noeira.codegen.c import anchor as c_anchor
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.shuffle.cuda import padded
 from noeira.errors import VerifyError
@@ -52,7 +53,7 @@ def test_reference_is_the_data_order(size: int) -> None:
 
 
 def test_c_kernel_gives_the_order_of_the_reference() -> None:
-    compiler, limits = compiler_or_skip(), {"SPLIT_ELEMENTS": 2}
+    compiler, limits = compiler_or_skip(), {c_anchor: {"SPLIT_ELEMENTS": 2}}
     cases = CASES | {MANY: shuffling(MANY)}
     library = CKernels.of(CTarget(compiler.isa), tuple(cases.values()), limits).built(compiler)
     for size, case in cases.items():

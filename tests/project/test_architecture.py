@@ -268,3 +268,13 @@ def test_nothing_is_written_twice() -> None:
             if (other, place) != (file, number) and not twins:
                 twice.append(f"{other}:{place} and {file}:{number}")
     assert not twice, "\n".join(twice)
+
+
+def test_macros_of_one_name_take_the_same_in_all_languages() -> None:
+    found = dict[str, dict[str, str]]()
+    for file, lines in texts(".j2").items():
+        if language := re.search(r"codegen/(\w+)/lib/", file):
+            for name, taken in re.findall(r"{% macro (\w+)\((.*?)\) %}", "\n".join(lines)):
+                found.setdefault(name, {})[language[1]] = taken
+    assert {name for name in found if len(found[name]) > 1} >= {"function", "row_sums"}
+    assert not {name: taken for name, taken in found.items() if len({*taken.values()}) > 1}

@@ -19,6 +19,7 @@ from noeira.codegen.environment import template
 from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, cuda_gemm_cut, gemm_launches
 from noeira.codegen.kernels.gemm.product import Gemm
 from noeira.codegen.layout import laid_out
+from noeira.codegen.scratch import bytes_of, scratch_arrays
 from noeira.codegen.view import Elementwise, Kernel, Operand, Store
 from noeira.ir.plan import Stage
 from noeira.runtime.cuda_cpu.module import CudaCpuModule, Region
@@ -68,7 +69,10 @@ class Product:
         a0, a1, y0 = (Operand(name, ctype, dtype, (size,), size) for name, size in shapes)
         tail = Elementwise(dtype, stores=(Store("y0", g.result, dtype),))
         none = Elementwise(dtype)
-        view = Kernel(self.symbol, (a0, a1), (y0,), None, none, tail, functions, cut, g)
+        scratch = scratch_arrays(cut.scratch, 0)
+        view = Kernel(
+            self.symbol, (a0, a1), (y0,), None, none, tail, functions, cut, g, scratch=scratch
+        )
         splits = self.cut.pieces
         starts = [splits.start(str(i)) for i in range(splits.count)]
         a = f"a[row * {g.a_row} + k * {g.a_step}]"
@@ -109,12 +113,13 @@ def run(
     g, cut = one.gemm, one.cut
     a, b = (guarded(array, 64) for array in one.arrays())
     c = guarded(np.full((g.m, g.n), np.nan, NUMPY[cut.dtype]), 64)
-    workspace = guarded(np.full(-(-cut.workspace // 64) * 64, 0xFF, "u1"), 64)
-    space = workspace.ctypes.data if cut.workspace else 0
+    size = bytes_of(cut.scratch)
+    workspace = guarded(np.full(-(-size // 64) * 64, 0xFF, "u1"), 64)
+    space = workspace.ctypes.data if size else 0
     regions = [Region(x.ctypes.data, x.nbytes, n, True, False) for x, n in ((a, "a0"), (b, "a1"))]
     regions.append(Region(c.ctypes.data, c.nbytes, "y0", False, True, c.itemsize))
-    if cut.workspace:
-        regions.append(Region(space, cut.workspace, "workspace", False, True, c.itemsize))
+    if size:
+        regions.append(Region(space, size, "workspace", False, True, c.itemsize))
     pointers = [space, a.ctypes.data, b.ctypes.data, c.ctypes.data]
     launch_stages(unit, one.names, one.stages, pointers, order, seed, regions if check else ())
     if check:

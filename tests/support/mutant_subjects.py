@@ -21,6 +21,7 @@ from noeira.codegen.kernels.column import cuda as column
 from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, gemm_launches
 from noeira.codegen.kernels.gemm.product import Partition, gemm_of
 from noeira.codegen.kernels.shuffle import cuda as shuffle
+from noeira.codegen.scratch import bytes_of
 from noeira.ir.body import body_of
 from noeira.ir.op import op
 from noeira.ir.ops.flat_update import FlatUpdate
@@ -227,4 +228,4 @@ def tiled(case: Case, tile: tuple[int, ...], splits: int) -> Subject:
     stages = gemm_launches(cut)
     options = ", ".join(f"{key} = {value}" for key, value in stages[0].options[2:-1])
     case = replace(case, label=f"{case.label} {{{options}}}")
-    return Subject(case, Choice(stages, cut.workspace))
+    return Subject(case, Choice(stages, bytes_of(cut.scratch)))

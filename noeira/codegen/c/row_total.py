@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from noeira.codegen.anchor import rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import rows_and_columns
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
@@ -28,9 +30,10 @@ class RowTotalCut(c.SplitCut):
 
 
 class RowTotal(c.CAnchor):
-    """One thread does few elements."""
+    """One thread does few elements. terms: what the rows' numbers are called."""
 
     Cut = RowTotalCut
+    terms: ClassVar[str] = "terms"
 
     def rule(self, body: Body, machine: ISA) -> RowTotalCut:
         type = rows_operand(body).type
@@ -43,6 +46,6 @@ class RowTotal(c.CAnchor):
             return (Stage(body.stem, written(cut)),)
         return Stage("rows", written(cut)), Stage("total")
 
-    def workspace(self, body: Body, cut: RowTotalCut) -> int:
+    def scratch(self, body: Body, cut: RowTotalCut) -> tuple[Room, ...]:
         type = rows_operand(body).type
-        return rows_and_columns(type)[0] * DTYPE_BYTES[type.dtype]
+        return (Room(self.terms, type.dtype, rows_and_columns(type)[0]),)

@@ -9,9 +9,9 @@ from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
 
 # Elements of a sum that are added together before the partial sums are.
 SUM_CHUNK = 4096
@@ -41,6 +41,6 @@ class Total(c.CAnchor):
             return (Stage(body.stem, written(cut)),)
         return Stage("chunks", written(cut)), Stage("total")
 
-    def workspace(self, body: Body, cut: TotalCut) -> int:
+    def scratch(self, body: Body, cut: TotalCut) -> tuple[Room, ...]:
         type = rows_operand(body).type
-        return pieces_of(type.size, cut.size) * DTYPE_BYTES[type.dtype]
+        return (Room("partial", type.dtype, pieces_of(type.size, cut.size)),)

@@ -13,9 +13,9 @@ from noeira.codegen.cuda import row
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import rows_and_columns
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
 
 # Threads' work on rows that one block does by itself, so that no second launch adds up.
 LONE_THREADS = 2048
@@ -65,5 +65,5 @@ class RowTotal(row.Row):
         room = cuda.room_for_warps(cut.total_block, self.dtype(body))
         return rows, cuda.launched("total", (("grid", 1), *written(cut, "total")), room)
 
-    def workspace(self, body: Body, cut: RowTotalCut) -> int:
-        return cut.grid * DTYPE_BYTES[self.dtype(body)] if cut.grid > 1 else 0
+    def scratch(self, body: Body, cut: RowTotalCut) -> tuple[Room, ...]:
+        return (Room("blocks", self.dtype(body), cut.grid),) if cut.grid > 1 else ()

@@ -9,10 +9,10 @@ from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
 from noeira.codegen.cut import option
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
 
 # Elements that one block adds up alone, since another launch would take longer; of more, those that
 # a block adds up at least before the sums of blocks are added: each thread some accesses.
@@ -57,6 +57,6 @@ class Total(cuda.CudaAnchor):
             cuda.launched("total", (("grid", 1), block), room),
         )
 
-    def workspace(self, body: Body, cut: TotalCut) -> int:
+    def scratch(self, body: Body, cut: TotalCut) -> tuple[Room, ...]:
         type = rows_operand(body).type
-        return pieces_of(type.size, cut.size) * DTYPE_BYTES[type.dtype] if cut.size else 0
+        return (Room("partial", type.dtype, pieces_of(type.size, cut.size)),) if cut.size else ()

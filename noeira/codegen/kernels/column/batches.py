@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from noeira.codegen.anchor import rows_operand
 from noeira.codegen.rows import Rows, pieces_of
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.ops.reduction import Sum, SumAttrs
-from noeira.ir.types import DTYPE_BYTES
 
 
 def batches_of(body: Body) -> tuple[int, int, int]:
@@ -18,11 +19,11 @@ def batches_of(body: Body) -> tuple[int, int, int]:
     return cast(Sum, node.op).batches(cast(SumAttrs, node.attrs), node.inputs[0].type)
 
 
-def chunk_bytes(body: Body, rows: int) -> int:
-    """Bytes for the sums of chunks of so many rows; 0 if there are none."""
-    batches, all_rows, columns = batches_of(body)
-    dtype = body.anchor.inputs[0].type.dtype if body.anchor else ""
-    return batches * pieces_of(all_rows, rows) * columns * DTYPE_BYTES[dtype] if rows else 0
+def chunk_sums(body: Body, rows: int) -> tuple[Room, ...]:
+    """The sums of chunks of so many rows; none if there are no chunks."""
+    (batches, all_rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype
+    size = batches * pieces_of(all_rows, rows) * columns if rows else 0
+    return (Room("partial", dtype, size),) if rows else ()
 
 
 @dataclass(frozen=True)

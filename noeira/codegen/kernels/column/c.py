@@ -9,8 +9,9 @@ from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CRows
 from noeira.codegen.cut import option, written
-from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_bytes
+from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_sums
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
@@ -80,8 +81,8 @@ class Column(c.CAnchor):
             return (Stage("column", written(cut)),)
         return Stage("chunks", written(cut)), Stage("total", written(cut, "total"))
 
-    def workspace(self, body: Body, cut: ColumnCut) -> int:
-        return chunk_bytes(body, cut.rows)
+    def scratch(self, body: Body, cut: ColumnCut) -> tuple[Room, ...]:
+        return chunk_sums(body, cut.rows)
 
     def check(self, body: Body, cut: ColumnCut, machine: ISA) -> None:
         type = rows_operand(body).type

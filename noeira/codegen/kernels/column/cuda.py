@@ -10,8 +10,9 @@ from noeira.codegen.cuda.arch import WARP, Arch
 from noeira.codegen.cuda.row import power_of_two
 from noeira.codegen.cuda.rows import CudaRows
 from noeira.codegen.cut import option
-from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_bytes
+from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_sums
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
@@ -68,8 +69,8 @@ class Column(cuda.CudaAnchor):
             cuda.launched("total", (("grid", strips), block), room),
         )
 
-    def workspace(self, body: Body, cut: ColumnCut) -> int:
-        return chunk_bytes(body, cut.rows)
+    def scratch(self, body: Body, cut: ColumnCut) -> tuple[Room, ...]:
+        return chunk_sums(body, cut.rows)
 
     def view(self, body: Body, machine: Arch) -> CudaBatches:
         (batches, rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype

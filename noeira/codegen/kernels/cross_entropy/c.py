@@ -9,3 +9,4 @@ class CrossEntropy(RowTotal):
     """The loss of each row, then their sum."""
 
     stem = "cross_entropy"
+    terms = "losses"

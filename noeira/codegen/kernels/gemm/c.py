@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from noeira.codegen.c.anchor import CAnchor
 from noeira.codegen.c.isa import ISA
-from noeira.codegen.kernels.gemm.c_cut import GemmCut, gemm_cut, gemm_stages, gemm_workspace
+from noeira.codegen.kernels.gemm.c_cut import GemmCut, gemm_cut, gemm_scratch, gemm_stages
 from noeira.codegen.kernels.gemm.c_rule import choose_gemm
 from noeira.codegen.kernels.gemm.c_search import gemm_candidates
 from noeira.codegen.kernels.gemm.product import (
@@ -17,6 +17,7 @@ from noeira.codegen.kernels.gemm.product import (
     gemm_tail,
     problem_body,
 )
+from noeira.codegen.scratch import Room
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
 from noeira.ir.choices import Problem
@@ -35,8 +36,8 @@ class CGemm(CAnchor):
     def stages(self, body: Body, cut: GemmCut, machine: ISA) -> tuple[Stage, ...]:
         return gemm_stages(cut)
 
-    def workspace(self, body: Body, cut: GemmCut) -> int:
-        return gemm_workspace(gemm_of(body), cut)
+    def scratch(self, body: Body, cut: GemmCut) -> tuple[Room, ...]:
+        return gemm_scratch(gemm_of(body), cut)
 
     def view(self, body: Body, machine: ISA) -> Gemm:
         return gemm_of(body)

@@ -19,6 +19,7 @@ from noeira.codegen.elements import ctype
 from noeira.codegen.kernels.gemm.c_tiles import Tiles
 from noeira.codegen.kernels.gemm.product import Gemm, Partition
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
@@ -141,14 +142,12 @@ def gemm_stages(cut: GemmCut) -> tuple[Stage, ...]:
     return stage, Stage("total", (("split", True),) if cut.split else ())
 
 
-def gemm_workspace(gemm: Gemm, cut: GemmCut) -> int:
-    """Bytes for the sums of blocks that are made apart, and for those between blocks if no output
-    can hold them.
-    """
-    size = gemm.m * gemm.n * DTYPE_BYTES[cut.dtype]
+def gemm_scratch(gemm: Gemm, cut: GemmCut) -> tuple[Room, ...]:
+    """The sums of blocks made apart, or those between blocks if no output can hold them."""
+    size = gemm.m * gemm.n
     if cut.apart:
-        return cut.blocks.count * size
-    return size if cut.chained and gemm.partial is None else 0
+        return (Room("sums", cut.dtype, cut.blocks.count * size),)
+    return (Room("partial", cut.dtype, size),) if cut.chained and gemm.partial is None else ()
 
 
 def gemm_cut(gemm: Gemm, stages: tuple[Stage, ...], dtype: str, isa: ISA) -> GemmCut:

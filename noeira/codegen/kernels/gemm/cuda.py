@@ -7,6 +7,7 @@ from noeira.codegen.cuda.arch import Arch
 from noeira.codegen.kernels.gemm.cuda_cut import CudaGemmCut, cuda_gemm_cut, gemm_launches
 from noeira.codegen.kernels.gemm.cuda_rule import choose_cuda_gemm
 from noeira.codegen.kernels.gemm.product import Gemm, dtype_of, gemm_of, gemm_tail
+from noeira.codegen.scratch import Room
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
@@ -24,8 +25,8 @@ class CudaGemm(CudaAnchor):
     def stages(self, body: Body, cut: CudaGemmCut, machine: Arch) -> tuple[Stage, ...]:
         return gemm_launches(cut)
 
-    def workspace(self, body: Body, cut: CudaGemmCut) -> int:
-        return cut.workspace
+    def scratch(self, body: Body, cut: CudaGemmCut) -> tuple[Room, ...]:
+        return cut.scratch
 
     def view(self, body: Body, machine: Arch) -> Gemm:
         return gemm_of(body)

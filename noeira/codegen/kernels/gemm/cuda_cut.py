@@ -21,6 +21,7 @@ from noeira.codegen.kernels.gemm.cuda_side import Side
 from noeira.codegen.kernels.gemm.cuda_tiles import Tiles
 from noeira.codegen.kernels.gemm.product import Gemm, Partition
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
@@ -184,9 +185,14 @@ class CudaGemmCut:
         return ceil_to(self.gemm.m * self.gemm.n, self.lanes)
 
     @property
-    def workspace(self) -> int:
-        """Bytes for the sums of the pieces."""
-        return self.pieces.count * self.stride * self.bytes if self.split else 0
+    def sums(self) -> int:
+        """Elements of the sums of pieces that are made apart."""
+        return self.pieces.count * self.stride if self.split else 0
+
+    @property
+    def scratch(self) -> tuple[Room, ...]:
+        """Where they lie."""
+        return (Room("piece_sums", self.dtype, self.sums),) if self.split else ()
 
     @property
     def split(self) -> bool:

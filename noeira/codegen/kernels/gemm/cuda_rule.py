@@ -181,4 +181,4 @@ def total_cycles(cut: CudaGemmCut, arch: Arch) -> float:
         return 0.0
     blocks = -(-cut.gemm.m * cut.gemm.n // (cut.lanes * TOTAL_BLOCK))
     busy = min(arch.multiprocessors, blocks)
-    return LAUNCH_CYCLES + FETCH_CYCLES + cut.workspace / (busy * L2_BYTES)
+    return LAUNCH_CYCLES + FETCH_CYCLES + cut.sums * cut.bytes / (busy * L2_BYTES)

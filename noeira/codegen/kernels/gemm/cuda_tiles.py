@@ -39,7 +39,7 @@ class Tiles:
         """The C type of indices."""
         g, m = self.cut.gemm, self.cut.tiles_down * self.cut.rows
         n, k = self.cut.tiles_across * self.cut.columns, self.cut.pieces.extent * self.cut.depth
-        largest = max(m * k, k * n, m * n, self.cut.workspace // self.cut.bytes)
+        largest = max(m * k, k * n, m * n, self.cut.sums)
         return index_type(max(largest, g.k))
 
     @property

@@ -63,7 +63,7 @@ class Gemm:
 
     A transposed operand is stored [k, m] or [n, k]. `a` and `b` are operand ids, `result` is the
     name that the kernel's tail has for an element of C. `partial` is an output of shape [m, n] in
-    the GEMM's dtype: it holds the sums between blocks of k. Without one the workspace does.
+    the GEMM's dtype: it holds the sums between blocks of k. Without one the scratch does.
     """
 
     m: int

@@ -5,9 +5,9 @@ from __future__ import annotations
 from noeira.codegen.c.anchor import CAnchor, SplitCut, splits
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import written
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
 
 
 class Shuffle(CAnchor):
@@ -21,8 +21,11 @@ class Shuffle(CAnchor):
     def stages(self, body: Body, cut: SplitCut, machine: ISA) -> tuple[Stage, ...]:
         return Stage("keys", written(cut)), Stage("sort")
 
-    def workspace(self, body: Body, cut: SplitCut) -> int:
-        return body.outputs[0].type.size * (2 * DTYPE_BYTES["i64"] + DTYPE_BYTES["i32"])
+    def scratch(self, body: Body, cut: SplitCut) -> tuple[Room, ...]:
+        samples = body.outputs[0].type.size
+        # The other place for numbers is the result.
+        rooms = Room("keys", "u64", samples), Room("other_keys", "u64", samples)
+        return *rooms, Room("numbers", "i32", samples)
 
     def view(self, body: Body, machine: ISA) -> None:
         """The numbers of the attributes are all there is."""

@@ -17,6 +17,7 @@ from noeira.codegen.cuda.launches import within
 from noeira.codegen.cuda.rows import CudaFunction
 from noeira.codegen.cut import check_stages, option, read_cut, whole
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
@@ -94,8 +95,9 @@ class Shuffle(CudaAnchor):
             run *= 2
         return tuple(stages)
 
-    def workspace(self, body: Body, cut: ShuffleCut) -> int:
-        return padded(body.outputs[0].type.size) * ELEMENT_BYTES
+    def scratch(self, body: Body, cut: ShuffleCut) -> tuple[Room, ...]:
+        total = padded(body.outputs[0].type.size)
+        return Room("keys", "u64", total), Room("numbers", "i32", total)
 
     def check(self, body: Body, cut: ShuffleCut, machine: Arch) -> None:
         total = self.view(body, machine)

@@ -9,3 +9,4 @@ class SoftCrossEntropy(RowTotal):
     """The loss of each row, then their sum."""
 
     stem = "soft_cross_entropy"
+    terms = "losses"

@@ -9,9 +9,9 @@ from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import pieces_of, rows_and_columns
+from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,6 @@ class TopK(c.CAnchor):
             return (Stage(body.stem, written(cut)),)
         return Stage("chunks", written(cut)), Stage("total")
 
-    def workspace(self, body: Body, cut: TopKCut) -> int:
+    def scratch(self, body: Body, cut: TopKCut) -> tuple[Room, ...]:
         rows, _ = rows_and_columns(rows_operand(body).type)
-        return pieces_of(rows, cut.rows) * DTYPE_BYTES["i64"]
+        return (Room("counts", "i64", pieces_of(rows, cut.rows)),)
