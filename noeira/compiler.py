@@ -110,7 +110,8 @@ def build(
         # Dump -> Dump -> entry points
         return toolchain.unit(entries, [run_passes(dump, dumper).graph for dump in dumps])
     # [Dump] -> Library, where this request has led to one before
-    request = toolchain.request(name, [earlier.request, *map(str, dumps)])
+    known = earlier is NOTHING or earlier.request
+    request = toolchain.request(name, [earlier.request, *map(str, dumps)]) if known else ""
     found = None if dumper.folder else toolchain.warm_start(request)
     if found is None:
         # Dump -> Plan

@@ -279,6 +279,13 @@ def op(name: str) -> Op:
     return found
 
 
+def names_foreign(text: str) -> bool:
+    """Whether a text, of a graph or a plan, may name ops that are defined outside noeira: it does
+    not say what they do.
+    """
+    return any(name in text for name, known in OPS.items() if known.foreign)
+
+
 def derived(name: str) -> Op:
     """The op whose name ends in `.dI`: the slope of its base in operand I."""
     base, dot, index = name.rpartition(".d")

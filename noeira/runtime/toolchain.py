@@ -70,13 +70,14 @@ class Toolchain(ABC):
         """The key of what decides a unit: graphs with the passes to run on them, target, table of
         choices, compiler, and noeira's own sources.
 
-        "" if ops are defined outside noeira: a graph names them, but does not say what they do.
+        "" if a graph has ops that are defined outside noeira: it does not say what they do.
         """
-        from noeira.ir.op import OPS
+        from noeira.ir.op import names_foreign
         from noeira.runtime.build.cache_entry import digest_of
         from noeira.runtime.build.own_sources import own_digest
 
-        if any(op.foreign for op in OPS.values()):
+        graphs = list(graphs)
+        if any(map(names_foreign, graphs)):
             return ""
         own = own_digest(self.cache)
         return digest_of("request", name, own, self.choices.decisions, *self.decided, *graphs)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from batch_norm import Twin as WithNorm
 from needs import needs_compiler
 
 import noeira
@@ -107,6 +108,15 @@ def test_the_unit_carries_its_plans() -> None:
         ctypes.addressof(ctypes.c_char.in_dll(library, "noeira_plans"))
     ).decode()
     assert parse_plans(text) == [program.plans[n] for n in ("forward", "gradients", "step")]
+
+
+@needs_compiler
+def test_a_key_of_a_program_is_refused_to_ops_of_ones_own_alone() -> None:
+    toolchain = c_toolchain()
+    assert toolchain is not None
+    own, other = (str(job_of(net, batch=4).forward()) for net in (WithNorm, Net))
+    assert toolchain.request("net", [other])
+    assert not toolchain.request("net", [other, own])
 
 
 @needs_compiler

@@ -14,7 +14,7 @@ from noeira.codegen.language import LANGUAGES
 from noeira.codegen.source import Source
 from noeira.disk import remove_tree
 from noeira.errors import CompilerError, NoeiraError
-from noeira.ir.op import OPS
+from noeira.ir.op import names_foreign
 from noeira.ir.plan import Plan, parse_plans
 from noeira.log import log
 from noeira.runtime.build.builder import COMMAND, LibraryBuilder, command_text
@@ -252,7 +252,7 @@ def _compile(key: str, build: Build, cache: Cache) -> dict[str, bytes]:
         COMMAND: command_text(builder).encode(),
         META: json.dumps(meta, indent=1).encode(),
     }
-    if source.parsed and not any(op.foreign for op in OPS.values()):
+    if source.parsed and not names_foreign(source.plans):
         files[PARSED] = write_plans(source.parsed)
     try:
         return {**files, **cache.work(lambda folder: builder.make(source, folder, build.earlier))}
