@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 
 from noeira.codegen.cut import check_stages, read_cut
 from noeira.codegen.environment import KERNELS
+from noeira.codegen.language import LANGUAGES
 from noeira.codegen.lower import head_code, tail_code
 from noeira.codegen.scratch import Room, bytes_of
 from noeira.codegen.view import Elementwise, Function
-from noeira.errors import VerifyError
+from noeira.errors import DtypeError, VerifyError
 from noeira.ir.body import Body
 from noeira.ir.choices import Problem
 from noeira.ir.graph import Value
@@ -77,6 +78,20 @@ class Anchor:
 
     def check(self, body: Body, cut: Any, machine: Any) -> None:
         """Raises VerifyError if a cut, perhaps of an edited plan, does not fit the shapes."""
+
+    def check_dtypes(self, body: Body) -> None:
+        """Raises DtypeError for a float that the template is not written for: element-wise code
+        before and after an anchor has those of all dtypes.
+        """
+        anchor = body.anchor
+        own = (*anchor.inputs, *anchor.outputs) if anchor else body.inputs + body.outputs
+        for value in own:
+            if value.type.is_float and value.type.dtype not in self.dtypes:
+                names = " and ".join(dict.fromkeys(part.op.name for part in body.parts))
+                raise DtypeError(
+                    f"{value}: {names} has no kernel for {value.type.dtype} in "
+                    f"{LANGUAGES[self.language].title}: it has {', '.join(sorted(self.dtypes))}"
+                )
 
     def view(self, body: Body, machine: Any) -> Any:
         """What the template sees as `k.view`."""

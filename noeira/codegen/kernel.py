@@ -27,7 +27,7 @@ from noeira.codegen.view import (
     ScratchOperand,
     function_names,
 )
-from noeira.errors import DtypeError, VerifyError
+from noeira.errors import VerifyError
 from noeira.ir.body import Body, Phases
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
@@ -85,7 +85,7 @@ def kernel_view(
 ) -> Kernel:
     """What the template sees of a phase, of which `functions` are the names and stages."""
     anchor = target.anchor(body)
-    check_dtypes(body, anchor.dtypes, target.language)
+    anchor.check_dtypes(body)
     inputs, outputs = operands(phases.inputs, "a"), operands(phases.outputs, "y")
     carried = tuple(
         ScratchOperand(
@@ -112,21 +112,6 @@ def kernel_view(
         carried,
         operand_code(body, head),
     )
-
-
-def check_dtypes(body: Body, known: frozenset[str], language: str) -> None:
-    """Raises DtypeError for a float that a kernel's template is not written for: element-wise code
-    before and after an anchor has those of all dtypes.
-    """
-    own = (*body.anchor.inputs, *body.anchor.outputs) if body.anchor else body.inputs + body.outputs
-    for value in own:
-        if value.type.is_float and value.type.dtype not in known:
-            names = " and ".join(dict.fromkeys(part.op.name for part in body.parts))
-            raise DtypeError(
-                f"{value}: {names} has no kernel for {value.type.dtype} in "
-                f"{LANGUAGES[language].title}: "
-                f"it has {', '.join(sorted(known))}"
-            )
 
 
 def operands(values: tuple[Value, ...], letter: str) -> tuple[Operand, ...]:

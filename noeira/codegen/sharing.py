@@ -62,9 +62,10 @@ def shared_kernels(
     earlier: the plans of another unit of the program: its kernels have the same names here.
     """
     known: dict[str, Shared] = {}
+    own: dict[Hashable, str] = {}
 
     def shared(call: Call) -> Shared:
-        text = text_of(call, target)
+        text = text_of(call, target, own)
         if text not in known:
             parts = "_".join(re.sub(r"\W", "_", part.op.name) for part in call.node.parts)
             symbol = f"k{len(known):02}_{parts}"[:SMALL]
@@ -88,24 +89,28 @@ def renumbered(text: str) -> str:
     return re.sub(r"\bk(\d+)(?=_)", lambda m: f"k{numbers.setdefault(m[1], len(numbers)):02}", text)
 
 
-def text_of(call: Call, target: Target) -> str:
-    """The text of a call's kernel, rendered once for all calls that are alike but for names."""
+def text_of(call: Call, target: Target, own: dict[Hashable, str] | None = None) -> str:
+    """The text of a call's kernel, rendered once for all calls that are alike but for names.
+
+    own: those of ops that are not noeira's, whose templates may be another text in the next unit.
+    """
     node, numbers = call.node, dict[str, int]()
+    texts = _texts
     if any(part.op.foreign for part in node.parts):
-        return kernel_text(call, target, SYMBOL)
+        texts = {} if own is None else own
 
     def places(values: Sequence[Value]) -> tuple[tuple[int, TensorType], ...]:
         return tuple((numbers.setdefault(v.name, len(numbers)), v.type) for v in values)
 
-    own = places(node.inputs), places(node.outputs)
+    ends = places(node.inputs), places(node.outputs)
     # Attributes by their text: 0.0 and -0.0 are equal, but no numbers to share a kernel.
     parts = tuple((p.op, repr(p.attrs), places(p.inputs), places(p.outputs)) for p in node.parts)
-    key = target.machine, call.choice, own, parts
-    if key not in _texts:
-        _texts[key] = kernel_text(call, target, SYMBOL)
-        if len(_texts) > TEXTS_KEPT:
-            _texts.pop(next(iter(_texts)))
-    return _texts[key]
+    key = target.machine, call.choice, ends, parts
+    if key not in texts:
+        texts[key] = kernel_text(call, target, SYMBOL)
+        if len(texts) > TEXTS_KEPT:
+            texts.pop(next(iter(texts)))
+    return texts[key]
 
 
 _texts: dict[Hashable, str] = {}

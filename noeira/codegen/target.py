@@ -69,8 +69,11 @@ class Target:
         return joined_choice(phases, [self.rule_of(body) for body in phases.bodies])
 
     def rule_of(self, body: Body) -> Choice:
-        """The stages of a phase by the static rule."""
+        """The stages of a phase by the static rule. Raises DtypeError for floats that its kernel
+        does not have.
+        """
         anchor = self.anchor(body)
+        anchor.check_dtypes(body)
         return anchor.choice(body, anchor.rule(body, self.machine), self.machine)
 
     def completed(self, node: Node, stages: tuple[Stage, ...]) -> Choice:

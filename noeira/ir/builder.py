@@ -42,7 +42,7 @@ def each_hint(hint: Hint, results: Sequence[str]) -> tuple[str, ...]:
 class Builder:
     """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`.
 
-    names: those taken. counts: the last number that each hint was given.
+    names: those taken, of groups `stamps`. counts: the last number that each hint was given.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Builder:
     updates: list[Update] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
+    stamps: set[str] = field(default_factory=set)
     origin: Origin = NETWORK
     stamp: str = ""
 
@@ -70,6 +71,7 @@ class Builder:
             list(graph.updates),
             {v.name for v in graph.given()}
             | {v.name for node in graph.nodes for part in node.parts for v in part.outputs},
+            stamps={group.path for group in graph.groups},
         )
 
     def fresh(self, hint: str) -> str:
@@ -113,9 +115,17 @@ class Builder:
         self.states.append(State(value, members, tuple(initial), self.origin.by))
         return value
 
-    def group(self, path: str, type: str) -> None:
-        """Declare that a fused type at `path` asks for its nodes to be one kernel."""
-        self.groups.append(Group(path, type))
+    def group(self, path: str, type: str) -> str:
+        """Declare that a fused type at `path` asks for its nodes to be one kernel; gives the name
+        of the group: a type that is run again at its place is another kernel there.
+        """
+        name, count = path, 0
+        while name in self.stamps:
+            count += 1
+            name = f"{path}.{count}"
+        self.stamps.add(name)
+        self.groups.append(Group(name, type))
+        return name
 
     def update(self, state: Value, new: Value) -> None:
         """Give the value of `state` at the end of the step."""

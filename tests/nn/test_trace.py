@@ -10,6 +10,7 @@ from graphs import stages
 from traced import lines
 
 import noeira
+from noeira.compiler import run_passes
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.graph import Value
 from noeira.ir.interpret import interpret
@@ -348,3 +349,33 @@ def test_a_dtype_that_there_is_not():
     ):
         Buffer("3", dtype="float32")
     assert repr(Shift.seen) == "seen = Buffer('N')"
+
+
+class Again(Module):
+    """One fused layer, twice."""
+
+    signature = "(3) -> (3)"
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        return (("a", LinearReLU[3, 3]),)
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        for _ in range(2):
+            x = scope.child("a", LinearReLU[3, 3]).run(x)
+        return x
+
+
+def test_a_fused_type_that_is_run_twice_is_two_kernels():
+    graph = run_passes(job_of(Again, loss=MSE, batch=2).gradients()).graph
+    assert [group.path for group in graph.groups] == ["a", "a.1"]
+    assert sum(node.op.name == "fused" and node.origin.by == "trace" for node in graph.nodes) == 2
+    x, y = np.ones((2, 3)), np.zeros((2, 3))
+    program = noeira.compile(Again, loss=MSE, batch=2, dtype="f64", target="reference")
+    program.gradients(x, y)
+    weight, gradient = program.params["a.weight"], program.module.parameter("a.weight").grd.copy()
+    weight[0, 1] += 1e-5
+    above = program.gradients(x, y)
+    weight[0, 1] -= 2e-5
+    assert (above - program.gradients(x, y)) / 2e-5 == pytest.approx(gradient[0, 1], abs=1e-8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,7 @@ from noeira.codegen.cuda.arch import arch
 from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.kernel import kernel_text
 from noeira.codegen.scratch import Room, bytes_of, scratch_arrays
+from noeira.codegen.sharing import text_of
 from noeira.codegen.target import Target
 from noeira.errors import DtypeError, VerifyError
 from noeira.ir.builder import Builder
@@ -115,6 +116,25 @@ def test_a_template_is_looked_for_beside_its_op(call: Call, tmp_path: Path) -> N
         kernel_text(call, C, "turned")
     template.write_text(TEMPLATE)
     assert "for (long i = 0; i < 3; i++)" in kernel_text(call, C, "turned")
+
+
+def test_calls_of_a_unit_that_are_alike_are_rendered_once(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template, rendered = tmp_path / "turned.c.j2", list[Call]()
+    template.write_text(TEMPLATE)
+
+    def counted(call: Call, target: Target, symbol: str) -> str:
+        rendered.append(call)
+        return kernel_text(call, target, symbol)
+
+    monkeypatch.setattr("noeira.codegen.sharing.kernel_text", counted)
+    known = dict[Hashable, str]()
+    texts = {text_of(call, C, known) for _ in range(3)}
+    assert len(texts) == len(rendered) == 1
+    # In the next unit its template may be another.
+    template.write_text(TEMPLATE.replace("- 1 - i", "- i - 1"))
+    assert text_of(call, C, {}) not in texts
 
 
 @pytest.mark.parametrize(("right", "wrong", "said"), WRONG, ids=[said for *_, said in WRONG])
@@ -336,10 +356,11 @@ def test_a_head_that_a_template_leaves_out_is_refused(
 @pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_a_dtype_that_a_template_is_not_written_for(target: Target, dtype: str) -> None:
-    for name in ("sum",):
-        call = call_of(name, target, TensorType(dtype, (4, 3)))
+    # The rule that would choose for it has no numbers for it either.
+    for name, count in (("sum", 1), ("matmul", 2)):
+        types = [TensorType(dtype, (4, 4))] * count
         with pytest.raises(DtypeError, match=rf"{name} has no kernel for {dtype} in C.*f32, f64"):
-            kernel_text(call, target, "k")
+            call_of(name, target, *types)
     product = call_of("matmul", C, TensorType("f32", (4, 3)), TensorType("f32", (3, 4)))
     assert kernel_text(product, C, "k")
     assert "unsigned short" in kernel_text(

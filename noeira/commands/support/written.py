@@ -138,11 +138,20 @@ class Reader:
         if isinstance(node, ast.Subscript):
             inside = node.slice
             items = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-            return self.read(node.value)[tuple(map(literal, items))]
+            return self.read(node.value)[tuple(map(self.parameter, items))]
         if isinstance(node, ast.Call):
             options = {str(k.arg): literal(k.value) for k in node.keywords if k.arg}
             return self.called(node.func)(*map(literal, node.args), **options)
         raise UsageError(f"{self.text} cannot be read: write a name, as in Adam(lr=0.001)")
+
+    def parameter(self, node: ast.expr) -> Any:
+        """What stands in brackets: a number, text or truth value, or a type, as in
+        `Losses[CrossEntropy, MSE]`.
+        """
+        if isinstance(node, ast.Name) and node.id.lower() in WORDS:
+            return literal(node)
+        is_type = isinstance(node, (ast.Name, ast.Subscript, ast.Call))
+        return self.read(node) if is_type else literal(node)
 
     def called(self, node: ast.expr) -> Any:
         """What is called: a type, or its `of`."""

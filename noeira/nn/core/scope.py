@@ -139,9 +139,7 @@ class Scope:
             raise FusionError(
                 f"{self.module!r} is inside another fused type: a kernel has no kernels inside"
             )
-        group = self.path or ROOT
-        self.builder.group(group, repr(self.module))
-        return replace(self, group=group)
+        return replace(self, group=self.builder.group(self.path or ROOT, repr(self.module)))
 
     def run(self, *inputs: Value) -> Any:
         """Trace the module here; gives its output or the tuple of its outputs.
