@@ -21,6 +21,7 @@ OWN = '''
 from noeira.codegen.anchor import rows_operand
 from noeira.codegen.c.anchor import CAnchor, SplitCut
 from noeira.codegen.cuda.anchor import CudaAnchor
+from noeira.codegen.scratch import Room
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.plan import Stage
@@ -55,8 +56,9 @@ class TwoStages:
     def read(self, body, stages, machine):
         return self.rule(body, machine)
 
-    def workspace(self, body, cut):
-        return rows_operand(body).type.nbytes
+    def scratch(self, body, cut):
+        type = rows_operand(body).type
+        return (Room("made", type.dtype, type.size),)
 
 
 class C(TwoStages, CAnchor):
@@ -102,45 +104,42 @@ class Scaled(Module):
 '''
 C = """{# A stage for the head, one for the rows. #}
 {% from "macros.c.j2" import function, constants, elementwise, each_vector %}
-{% set g, f, t = k.view, k.functions, k.view.dtype %}
+{% set g, f, t, made = k.view, k.functions, k.view.dtype, k.scratch.made %}
 {% call function(k, f[0]) %}
-    {{ g.ctype }} *made = ({{ g.ctype }} *)workspace;
     {{ constants(k.head) }}
 {% call(part, count) each_vector(g, f[0], k.head) %}
     {{ elementwise(k.head, g, part, count) }}
-    store_{{ t }}{{ part }}(made + index, {{ k.head.result }}{{ count }});
+    store_{{ t }}{{ part }}({{ made }} + index, {{ k.head.result }}{{ count }});
 {% endcall %}
 {% endcall %}
 
 {% call function(k, f[1]) %}
-    const {{ g.ctype }} *made = (const {{ g.ctype }} *)workspace;
     {{ constants(k.tail) }}
 {% call(part, count) each_vector(g, f[1], k.tail) %}
-    {{ t }}v r0 = load_{{ t }}{{ part }}(made + index{{ count }});
+    {{ t }}v r0 = load_{{ t }}{{ part }}({{ made }} + index{{ count }});
     for (long lane = 0; lane < {{ g.part if part else g.lanes }}; lane++)
-        r0[lane] += made[row * {{ g.columns }} + {{ g.columns - 1 }} - column - lane];
+        r0[lane] += {{ made }}[row * {{ g.columns }} + {{ g.columns - 1 }} - column - lane];
     {{ elementwise(k.tail, g, part, count) }}
 {% endcall %}
 {% endcall %}
 """
 CUDA = """{# A stage for the head, one for the rows. #}
 {% from "macros.cu.j2" import function, constants, each, element %}
-{% set g, f, t = k.view, k.functions, k.view.dtype %}
+{% set g, f, t, made = k.view, k.functions, k.view.dtype, k.scratch.made %}
 {% call function(k, f[0]) %}
-    {{ g.ctype }} *made = ({{ g.ctype }} *)workspace;
     {{ constants(k.head) }}
 {% call each(g.size, f[0], "index") %}
     {{ element(k.head, g.subscript) }}
-    made[index] = {{ k.head.result }};
+    {{ made }}[index] = {{ k.head.result }};
 {% endcall %}
 {% endcall %}
 
 {% call function(k, f[1]) %}
-    const {{ g.ctype }} *made = (const {{ g.ctype }} *)workspace;
     {{ constants(k.tail) }}
 {% call each(g.size, f[1], "index") %}
     const int row = index / {{ g.columns }}, column = index % {{ g.columns }};
-    {{ t }}v r0 = made[index] + made[row * {{ g.columns }} + {{ g.columns - 1 }} - column];
+    const int other = row * {{ g.columns }} + {{ g.columns - 1 }} - column;
+    {{ t }}v r0 = {{ made }}[index] + {{ made }}[other];
     {{ element(k.tail, g.subscript) }}
 {% endcall %}
 {% endcall %}

@@ -12,15 +12,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batch_norm import Twin as WithNorm
 from needs import needs_compiler
 
 import noeira
 from noeira.compiler import lower
+from noeira.ir.graph import Value
+from noeira.ir.op import OPS
+from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.plan import parse_plans
+from noeira.ir.scalar import Expr, var
 from noeira.ir.text.dump import parse_dump
 from noeira.job import job_of
-from noeira.nn import SGD, Adam, CrossEntropy, Linear, LinearReLU, Sequential, Xavier
+from noeira.nn import (
+    SGD,
+    Adam,
+    CrossEntropy,
+    Linear,
+    LinearReLU,
+    Module,
+    Scope,
+    Sequential,
+    Xavier,
+)
 from noeira.runtime.build.library import Library
 from noeira.runtime.toolchain import CToolchain, c_toolchain
 
@@ -111,12 +124,28 @@ def test_the_unit_carries_its_plans() -> None:
 
 
 @needs_compiler
-def test_a_key_of_a_program_is_refused_to_ops_of_ones_own_alone() -> None:
+def test_only_programs_with_ops_of_ones_own_have_no_key() -> None:
+    class Third(Elementwise):
+        name = "a_third"
+
+        def expression(self, attrs: object) -> Expr:
+            return var("x") / 3.0
+
+    class Layer(Module):
+        signature = "(*) -> (*)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            return scope.emit("a_third", x)
+
     toolchain = c_toolchain()
     assert toolchain is not None
-    own, other = (str(job_of(net, batch=4).forward()) for net in (WithNorm, Net))
-    assert toolchain.request("net", [other])
-    assert not toolchain.request("net", [other, own])
+    graphs = [str(job_of(net, batch=4, input=(3,)).forward()) for net in (Linear[3, 2], Layer)]
+    try:
+        assert toolchain.request("net", graphs[:1])
+        assert not toolchain.request("net", graphs)
+    finally:
+        OPS.pop("a_third")
 
 
 @needs_compiler
