@@ -5,12 +5,15 @@ of several files.
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import needs
 import pytest
@@ -18,7 +21,9 @@ import swept_ops
 from compiler_texts import nvrtc_or_skip
 from hypothesis import HealthCheck, settings
 
+from noeira.codegen.anchor import ANCHORS
 from noeira.errors import VerifyError
+from noeira.ir.op import OPS
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.cuda.compiler import CudaCompiler
 
@@ -83,6 +88,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         if not needs.is_there(mark.args[0]):
             pytest.skip(f"there is no {mark.args[0]}")
+
+
+@pytest.fixture
+def define(tmp_path: Path) -> Iterator[Callable[[str], ModuleType]]:
+    """Runs a text as a module of its own in `tmp_path`; ops and kernels that it defines go away."""
+    modules = list[str]()
+
+    def run(text: str) -> ModuleType:
+        name = f"own_op_{len(modules)}"
+        file = tmp_path / f"{name}.py"
+        file.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        modules.append(name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield run
+    for table in (OPS, ANCHORS):
+        for name in [name for name, one in table.items() if type(one).__module__ in modules]:
+            del table[name]  # type: ignore[arg-type]
+    for name in modules:
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from noeira.codegen.definitions import identifiers
 from noeira.codegen.elements import ctype
 from noeira.codegen.environment import ENDINGS, KERNELS, find_template, rendered
 from noeira.codegen.language import LANGUAGES
@@ -32,6 +33,11 @@ from noeira.ir.body import Body, Phases
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.plan import Call, Stage
+
+# Where arguments are named that the statements may not use.
+HEADS_AND_MARKS = re.compile(
+    r"^\s*(?:static NOINLINE|extern \"C\")[^{]*\{|\(void\)\w+;", re.MULTILINE
+)
 
 
 def kernel_text(call: Call, target: Target, symbol: str) -> str:
@@ -57,22 +63,44 @@ def kernel_text(call: Call, target: Target, symbol: str) -> str:
 def checked_text(body: Body, view: Kernel, target: Target) -> str:
     """What the template of a phase makes of it. Raises VerifyError if it leaves something out."""
     text = template_text(body, view, target)
-    for side, code in (("before", view.head), ("after", view.tail)):
-        if code.lines and not is_whole(text, code):
-            assert body.anchor is not None
-            raise VerifyError(
-                f"the template of {body.anchor.op.name} leaves out the element-wise ops {side} it: "
-                f"`takes` of the op says that its kernel does them"
-            )
+    if body.anchor is not None:
+        name, values = body.anchor.op.name, dict(zip(body.targets, body.outputs, strict=True))
+        for side, code in (("before", view.head), ("after", view.tail)):
+            if code.lines and (reason := left_out(text, code, values)):
+                raise VerifyError(f"the template of {name} {reason.format(side=side)}")
+        for result, operand in vars(view.result).items():
+            if operand and not is_used(text, operand.id):
+                raise VerifyError(
+                    f"the template of {name} never stores its result {result}: it is to be "
+                    f"written to {{{{ k.result.{result} }}}}, as row_results and row_number do"
+                )
     return text
 
 
-def is_whole(text: str, code: Elementwise) -> bool:
-    """Whether a text has all of element-wise code: its lines, and its stores, where names of
-    arguments are followed by where the elements lie.
+def left_out(text: str, code: Elementwise, values: Mapping[str, Value]) -> str:
+    """What a text leaves out of the element-wise code on one {side} of an op: its lines, or stores
+    of values, where names of arguments are followed by where the elements lie; or nothing.
     """
-    stores = (rf"\b{store.target}( \+|\[)" for store in code.stores)
-    return all(line in text for line in code.lines) and all(re.search(s, text) for s in stores)
+    if not all(line in text for line in code.lines):
+        return (
+            "leaves out the element-wise ops {side} it: "
+            "`takes` of the op says that its kernel does them"
+        )
+    for store in code.stores:
+        if not re.search(rf"\b{store.target}( \+|\[)", text):
+            return (
+                f"computes the element-wise ops {{side}} it, but never stores "
+                f"{values[store.target]}, which others read: give its last look at the rows "
+                "last=true, as row_sum.j2 does, or write row_results"
+            )
+    return ""
+
+
+def is_used(text: str, argument: str) -> bool:
+    """Whether the statements of a text use an argument: that it is declared, or marked as one that
+    they do not use, does not count.
+    """
+    return argument in identifiers(HEADS_AND_MARKS.sub("", text))
 
 
 def kernel_view(
@@ -164,7 +192,8 @@ def template_text(body: Body, view: Kernel, target: Target) -> str:
         assert body.anchor is not None
         path = folders[0] / f"{body.stem}.{ENDINGS[target.language]}"
         language = LANGUAGES[target.language].title
-        raise VerifyError(f"{body.anchor.op.name} has no kernel in {language}: write {path}")
+        both = f", or {body.stem}.j2 for all languages" if body.anchor.op.kind == "row" else ""
+        raise VerifyError(f"{body.anchor.op.name} has no kernel in {language}: write {path}{both}")
     return rendered(target.language, found, k=view)
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 from noeira.codegen.elements import ELEMENTS, STORAGE_BYTES, form
+from noeira.errors import VerifyError
 from noeira.ir.broadcasting import Step, walk_of
 from noeira.ir.plan import Call
 
+# Names that loops over rows have for places, threads and what is in registers.
+TAKEN = re.compile(
+    r"(?:[a-z]{1,2}\d+|threads?|workspace|shared|rows?|begin|column|index|element|inside|part|count"
+    r"|first|last|from|lane|team|head|edges|access|[ij]|distance)"
+)
 # How an operand is read of which `uniform` makes random numbers.
 NUMBER = "number"
 
@@ -160,6 +167,14 @@ class Scratch(SimpleNamespace):
     """The arrays that stages share, by the names that the kernel's description gives them."""
 
 
+def called(arguments: Operands | Results, name: str, what: str) -> Operand | str:
+    """The argument of that name. Raises VerifyError that lists those there are."""
+    if name not in vars(arguments):
+        known = ", ".join(vars(arguments)) or "none"
+        raise VerifyError(f"there is no {what} {name}; there are {known}")
+    return getattr(arguments, name)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One phase of a kernel, which most have one of.
@@ -204,6 +219,31 @@ class Kernel:
         """The same where the rows of these operands are held."""
         return replace(self, held=tuple(names))
 
+    def fresh(self, names: Sequence[str], reads: Sequence[str] = ()) -> Sequence[str]:
+        """Names that the text is to have for elements or numbers, beside those of operands that it
+        reads. Raises VerifyError for one that it has for something else.
+        """
+        for name in names:
+            if name in reads or TAKEN.fullmatch(name):
+                what = "the operand" if name in reads else "what loops over rows have of their own"
+                raise VerifyError(f"{name} is the name of {what}: take another")
+        return names
+
+    def written(self, name: str, size: int) -> Operand | str:
+        """The result of that name, "" if it is not wanted. Raises VerifyError if it has not so many
+        elements: all of the rows, or one for each.
+        """
+        found, view = called(self.result, name, "result"), self.view
+        if isinstance(found, Operand) and found.size != size:
+            grid = f"{view.rows} rows of {view.columns}"
+            instead = "row_number stores" if size == view.size else "row_results stores"
+            other = "a number of each row" if size == view.size else "an element of each"
+            raise VerifyError(
+                f"{name} has {found.size} elements, not {size} (there are {grid}): "
+                f"{instead} {other}"
+            )
+        return found
+
     def look(
         self,
         reads: Sequence[str],
@@ -221,7 +261,7 @@ class Kernel:
         """
         dtype, loads, lines, stores = self.view.dtype, list[Load](), list[str](), list[Store]()
         held = self.held if place else ()
-        given = {name: getattr(self.operand, name) for name in reads}
+        given = {name: called(self.operand, name, "operand") for name in self.fresh(reads)}
         head = (
             self.head
             if last and not any(getattr(self.operand, n) == "" for n in held)
@@ -243,7 +283,7 @@ class Kernel:
                 lines.append(f"const {dtype}v {name} = {head.result};")
         lines += [statements] if statements.strip() else []
         for name, value in (writes or {}).items():
-            result = getattr(self.result, name)
+            result = self.written(name, self.view.size)
             if self.tail.lines and name == next(iter(vars(self.result))):
                 loads += [load for load in self.tail.loads if load not in loads]
                 lines += [f"const {dtype}v r0 = {value};", *self.tail.lines]

@@ -223,6 +223,26 @@ def connected(parts: Sequence[Node]) -> str:
     return f"{apart.op.name} reads nothing that the others give" if apart else ""
 
 
+def across_views(nodes: Sequence[Node]) -> str:
+    """Which part reads what another gives through a view, which no kernel sees through."""
+    makers = {v.name: part for part in nodes if part.launches for v in part.outputs}
+    seen = dict[str, tuple[Node, Node]]()
+    for node in nodes:
+        for value in node.inputs:
+            if node.launches and value.name in seen:
+                maker, view = seen[value.name]
+                return (
+                    f"{node.op.name} reads what {maker.op.name} gives through {view.op.name}, a "
+                    "view, which no kernel sees through: end the fused type before it, or make "
+                    f"one op of {maker.op.name} and {node.op.name}"
+                )
+            if not node.launches and value.name in makers:
+                seen |= {v.name: (makers[value.name], node) for v in node.outputs}
+            elif not node.launches and value.name in seen:
+                seen |= {v.name: seen[value.name] for v in node.outputs}
+    return ""
+
+
 def form_of(parts: Sequence[Node]) -> Form | None:
     """The form that takes these nodes as one kernel, if any."""
     if connected(parts):

@@ -70,8 +70,24 @@ class Backward:
 
         What turns out to be the cotangent of an operand %x is called %d.x by the walk.
         """
+        if any(value is None for value in values):
+            raise VerifyError(self.nothing_flows(op, values))
         hint = f"d.{self.outputs[0].name}.{op}"
         return self.builder.emit(op, *values, hint=hint, **attrs)
+
+    def nothing_flows(self, op: str, values: tuple[Value | None, ...]) -> str:
+        """What is wrong with emitting an op of something that is not there."""
+        rule = self.node.op
+        places = ", ".join(str(i) for i, value in enumerate(values) if value is None)
+        named = zip(rule.results, self.cotangents, strict=False)
+        without = [name or "the first" for name, one in named if one is None]
+        why = "an operand that is not given is None too"
+        if without:
+            why = f"nothing flows back into {' and '.join(without)}, whose cotangent is None"
+        return (
+            f"vjp of {rule.name}: operand {places} of {op} is None; {why}: see what is there "
+            "by `back.cotangents` and `back.wants` before it is emitted"
+        )
 
 
 def gradients(

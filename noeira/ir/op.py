@@ -137,6 +137,12 @@ class Op:
         if not isinstance(found, tuple) or not all(isinstance(t, TensorType) for t in found):
             shown = ", ".join(map(str, found)) if isinstance(found, tuple) else found
             raise VerifyError(f"infer of {self.name} must give a tuple of types, not {shown}")
+        results = self.given_results(attrs)
+        if len(found) != len(results):
+            named = ", ".join(name or "y" for name in results)
+            raise VerifyError(
+                f"infer of {self.name} gives {len(found)} types for its results, {named}"
+            )
         return found
 
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Types:
@@ -144,6 +150,10 @@ class Op:
         together.
         """
         raise VerifyError(f"{self.name}: no shape rule: define `infer` in {type(self).__name__}")
+
+    def given_results(self, attrs: Any) -> tuple[str, ...]:
+        """The results that there are with these attributes."""
+        return self.results
 
     def reference(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
         """The outputs in NumPy, in the dtype of the operands."""
@@ -249,6 +259,10 @@ def check_definition(cls: type[Op]) -> None:
         raise VerifyError(f"{name}: there is no kind {kind!r}; there are {', '.join(KINDS)}")
     if kind == "map" and not hasattr(cls, "expression"):
         raise VerifyError(f"{name}: an op of kind 'map' derives from Elementwise")
+    if kind == "map" and "y" in cls.operands:
+        raise VerifyError(
+            f"{name}: operand y has the name of the result, which slopes read: give it another"
+        )
     if cls.rows_of and cls.rows_of not in cls.operands:
         raise VerifyError(
             f"{name}: there is no operand {cls.rows_of!r} whose rows its kernel takes"

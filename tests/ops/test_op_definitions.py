@@ -210,6 +210,7 @@ def graph_of(given: Callable[..., Any]) -> Builder:
         (lambda b, d: {"y": d}, "vjp of own gave a cotangent for 'y'; the node has x"),
         (lambda b, d: {"x": b.emit("sum", d)}, "vjp of own gave f32[] for x, which is f32[4, 3]"),
         (lambda b, d: {"x": 1.0}, "vjp of own gave 1.0 for x: it must be what back.emit gave"),
+        (lambda b, d: {"x": b.emit("scale", None)}, "vjp of own: operand 0 of scale is None"),
         (lambda b, d: {"x": d} if b.wants("y") else {}, "own has no operand 'y'; it has x"),
     ],
 )
@@ -235,6 +236,26 @@ def test_what_a_reference_gives(given: Callable[..., Any], said: str) -> None:
         interpret(graph_of(given).done([]), {"x": np.ones((4, 3), "f4")})
 
 
+def test_a_vjp_asks_which_cotangents_there_are() -> None:
+    def vjp(self: Any, attrs: Any, back: Any) -> Any:
+        return {"x": back.emit("add", *back.cotangents)}
+
+    rule = made(
+        type(
+            "Two",
+            (Right,),
+            {"results": ("", "z"), "infer": lambda self, attrs, x: (x, x), "vjp": vjp},
+        )
+    )
+    builder = Builder("test")
+    x, seed = builder.input("x", MATRIX), builder.input("seed", MATRIX)
+    outputs = Value("y", MATRIX), Value("y.z", MATRIX)
+    builder.nodes.append(Node(rule, (x,), outputs, Attrs(), Origin("net", "", "trace")))
+    said = "vjp of own: operand 1 of add is None; nothing flows back into z, whose cotangent is"
+    with pytest.raises(noeira.VerifyError, match=said):
+        gradients(builder, {"y": seed}, [x], "vjp")
+
+
 def without_attrs(self: Any, x: Any) -> Any:
     return (x,)
 
@@ -257,6 +278,18 @@ def test_what_a_definition_must_be(body: dict[str, Any], said: str) -> None:
     with pytest.raises(noeira.VerifyError, match=re.escape(said)):
         type("Own", (Right,), {"name": "own", **body})
     assert "own" not in OPS
+
+
+def test_an_operand_is_not_called_as_the_result_is() -> None:
+    with pytest.raises(noeira.VerifyError, match="own: operand y has the name of the result"):
+        type("Own", (Elementwise,), {"name": "own", "operands": ("x", "y")})
+    assert "own" not in OPS
+
+
+def test_infer_gives_a_type_for_each_result() -> None:
+    rule = made(type("Few", (Right,), {"results": ("", "mean")}))
+    with pytest.raises(noeira.VerifyError, match="own gives 1 types for its results, y, mean"):
+        rule.types(Attrs(), [MATRIX])
 
 
 def test_infer_gives_a_tuple() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from swept_ops import each_op, every_op
 
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
-from noeira.ir.gradients import gradients
+from noeira.ir.gradients import Backward, gradients
 from noeira.ir.graph import Value
 from noeira.ir.interpret import interpret
+from noeira.ir.op import OPS as EVERY_OP
 from noeira.ir.op import Op, op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.samples import Draw, Sample
@@ -34,31 +36,37 @@ def differentiable(sample: Sample) -> tuple[int, ...]:
     return tuple(i for i, draw in enumerate(sample.operands) if draw.type.is_float)
 
 
-def seeded(rule: Op, sample: Sample, outputs: int) -> tuple[Builder, list[Value], list[Value]]:
-    """A graph of the op: its builder, operands, and cotangents of its first outputs, but for those
-    that only its own gradient reads.
+def seeded(
+    rule: Op, sample: Sample, chosen: Callable[[int], bool]
+) -> tuple[Builder, list[Value], dict[int, Value]]:
+    """A graph of the op: its builder, operands, and cotangents of the results that are chosen by
+    their positions, but for those that only its own gradient reads.
     """
     builder = Builder("tiny")
     operands = [builder.input(f"v{i}", draw.type) for i, draw in enumerate(sample.operands)]
     made = builder.emit(rule.name, *operands, **sample.attrs)
     every = made if isinstance(made, tuple) else (made,)
-    results = [v for i, v in enumerate(every) if rule.results[i : i + 1][0] not in rule.saved]
-    seeds = [builder.input(f"seed{i}", v.type) for i, v in enumerate(results[:outputs])]
+    seeds = {
+        i: builder.input(f"seed{i}", value.type)
+        for i, value in enumerate(every)
+        if value.type.is_float and rule.results[i] not in rule.saved and chosen(i)
+    }
     return builder, operands, seeds
 
 
 def differentiated(
-    rule: Op, sample: Sample, indices: Sequence[int]
-) -> tuple[Builder, list[Value], list[Value], dict[str, Value]] | None:
-    """The graph with its gradients, for cotangents of all outputs or else of the first.
+    rule: Op, sample: Sample, indices: Sequence[int], result: int | None = None
+) -> tuple[Builder, list[Value], dict[int, Value], dict[str, Value]] | None:
+    """The graph with its gradients, for cotangents of all results, or else of the first; or of one
+    alone.
 
     None if it has no gradient.
     """
-    types = rule.infer(rule.Attrs(**sample.attrs), *[draw.type for draw in sample.operands])
-    for outputs in dict.fromkeys((len(types), 1)):
-        builder, operands, seeds = seeded(rule, sample, outputs)
+    ways = (lambda i: True, lambda i: i == 0) if result is None else (lambda i: i == result,)
+    for chosen in ways:
+        builder, operands, seeds = seeded(rule, sample, chosen)
         results = builder.nodes[-1].outputs
-        pairs = {v.name: seed for v, seed in zip(results, seeds, strict=False)}
+        pairs = {results[i].name: seed for i, seed in seeds.items()}
         try:
             found = gradients(builder, pairs, [operands[i] for i in indices], "vjp")
             return builder, operands, seeds, found
@@ -87,17 +95,51 @@ def test_gradient_agrees_with_differences(rule: Op) -> None:
         check_gradient(rule, retyped(sample, "f64"), number)
 
 
-def check_gradient(rule: Op, sample: Sample, seed: int) -> None:
-    """Compare what vjp emits for a sample, run by the references, with differences."""
+@each_op([rule for rule in OPS if len(rule.results) > 1])
+def test_gradient_of_each_result_alone(rule: Op) -> None:
+    for sample in rule.samples()[-1:]:
+        for result in range(len(rule.given_results(rule.Attrs(**sample.attrs)))):
+            check_gradient(rule, retyped(sample, "f64"), result, result)
+
+
+def test_the_sweep_sees_a_vjp_that_drops_a_cotangent() -> None:
+    """The mean of a row that is taken from it, and its gradient without that of the mean."""
+
+    class Dropped(Op):
+        name, operands, results = "dropped", ("x",), ("", "mean")
+
+        def infer(self, attrs: Any, x: TensorType) -> tuple[TensorType, ...]:
+            return x, TensorType(x.dtype, x.shape[:-1])
+
+        def reference(self, attrs: Any, x: np.ndarray) -> tuple[np.ndarray, ...]:
+            return x - x.mean(-1)[..., None], x.mean(-1)
+
+        def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
+            d = back.cotangents[0]
+            return {"x": back.emit("dropped", d)[0]} if d is not None else {}
+
+    sample = Sample((Draw(TensorType("f64", (4, 5))),))
+    try:
+        check_gradient(op("dropped"), sample, 0, 0)
+        with pytest.raises(AssertionError):
+            check_gradient(op("dropped"), sample, 1, 1)
+    finally:
+        EVERY_OP.pop("dropped")
+
+
+def check_gradient(rule: Op, sample: Sample, seed: int, result: int | None = None) -> None:
+    """Compare what vjp emits for a sample, run by the references, with differences: of all results,
+    or of one alone.
+    """
     indices = differentiable(sample)
-    made = differentiated(rule, sample, indices) if indices else None
-    if made is None:
+    made = differentiated(rule, sample, indices, result) if indices else None
+    if made is None or not made[2]:
         return
     builder, operands, seeds, found = made
     attrs = builder.nodes[0].attrs
     random = np.random.default_rng(seed)
     given = {v.name: drawn(d, random) for v, d in zip(operands, sample.operands, strict=True)}
-    given |= {value.name: random.standard_normal(value.type.shape) for value in seeds}
+    given |= {value.name: random.standard_normal(value.type.shape) for value in seeds.values()}
     values = interpret(builder.done(()), given)
     for index in indices:
         name = operands[index].name
@@ -105,8 +147,7 @@ def check_gradient(rule: Op, sample: Sample, seed: int) -> None:
         def loss(x: np.ndarray, name: str = name) -> float:
             moved = given | {name: x}
             results = rule.reference(attrs, *[moved[v.name] for v in operands])
-            pairs = zip(results, seeds, strict=False)
-            return float(sum(np.sum(r * given[value.name]) for r, value in pairs))
+            return float(sum(np.sum(results[i] * given[v.name]) for i, v in seeds.items()))
 
         gradient = values[found[name].name] if name in found else np.zeros(())
         check_direction(loss, given[name], np.broadcast_to(gradient, given[name].shape), seed)
@@ -140,7 +181,7 @@ def test_second_derivative_agrees_with_differences(rule: Op) -> None:
     second = gradients(builder, cotangents, operands, "vjp")
     random = np.random.default_rng(0)
     given = {v.name: drawn(d, random) for v, d in zip(operands, sample.operands, strict=True)}
-    others = (*seeds, *cotangents.values())
+    others = (*seeds.values(), *cotangents.values())
     given |= {value.name: random.standard_normal(value.type.shape) for value in others}
     graph = builder.done(())
     values = interpret(graph, given)

@@ -169,10 +169,10 @@ def test_a_definition_run_again_takes_effect_at_once() -> None:
 @pytest.mark.parametrize("variant", [C_SPLIT, CUDA_TURNS], ids=str)
 def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
     class Power(Elementwise):
-        name, operands = "power_of_own_ops", ("x", "y")
+        name, operands = "power_of_own_ops", ("x", "p")
 
         def expression(self, attrs: object) -> Expr:
-            return call("pow", var("x"), var("y"))
+            return call("pow", var("x"), var("p"))
 
         def samples(self) -> tuple[Sample, ...]:
             positive = Draw(f32(7, 33), "positive")
@@ -193,7 +193,7 @@ def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
     step = 1e-6
     slopes = ((x + step) ** y - (x - step) ** y, x ** (y + step) - x ** (y - step))
     for name, difference in zip(names[1:], slopes, strict=True):
-        read = {"a.x": x, "a.y": y, "d": np.ones_like(x)}
+        read = {"a.x": x, "a.p": y, "d": np.ones_like(x)}
         given = [read[operand] for operand in op(name).operands]
         (slope,) = op(name).reference(None, *given)
         np.testing.assert_allclose(slope, difference / (2 * step), rtol=1e-6, atol=1e-8)

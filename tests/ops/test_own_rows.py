@@ -18,7 +18,7 @@ import noeira
 from noeira.ir.builder import Builder
 from noeira.ir.forms import refusal
 from noeira.ir.graph import Value
-from noeira.nn import GELU, MSE, Fused, Linear, Module, Residual, Sequential, Sigmoid, Tanh
+from noeira.nn import GELU, MSE, Fused, Linear, Module, Residual, Scope, Sequential, Sigmoid, Tanh
 
 SHAPES = ((1,), (5, 1), (33, 3), (9, 10), (2, 5, 63), (4, 200), (3, 261), (2, 2049))
 
@@ -120,6 +120,24 @@ def test_fused_types_are_one_kernel_forward_and_backward() -> None:
     assert "fused[scale, softmax, sigmoid]" in ops
     assert "fused[sigmoid.d0, softmax_grad, scale.d0]" in ops
     assert any(op.startswith("fused[gelu.d0, own_norm_grad") for op in ops), ops
+
+
+class RowScaled(Module):
+    """The softmax of rows, by a view of their sums."""
+
+    signature = "(*, D) -> (*, D)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        y = scope.emit("softmax", x)
+        total = scope.emit("sum", y, axes=(-1,))
+        return y * scope.emit("reshape", total, shape=(*total.type.shape, 1))
+
+
+def test_no_kernel_sees_through_a_view() -> None:
+    said = "multiply reads what sum gives through reshape, a view, which no kernel sees through"
+    with pytest.raises(noeira.FusionError, match=said):
+        Fused[RowScaled, Tanh]
 
 
 def test_a_tail_reads_no_other_result_than_the_first() -> None:

@@ -34,8 +34,8 @@ class CudaFunction(Function):
         """Threads that take a row together. Raises VerifyError if the kernel is not cut so."""
         if "row_threads" not in self.options:
             raise VerifyError(
-                f"{self.name}: its threads do not share rows, as those of ops of kind 'row' do: "
-                f"write kind = 'row' in the class of the op, or derive that of the kernel from Row"
+                "its threads do not share rows, as those of ops of kind 'row' do: "
+                "write kind = 'row' in the class of the op, or derive that of the kernel from Row"
             )
         return self.options["row_threads"]
 

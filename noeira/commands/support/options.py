@@ -16,6 +16,7 @@ from noeira.commands.support.network import load_network
 from noeira.commands.support.usage import (
     WHOLE,
     UsageError,
+    known_name,
     no_such,
     one_of,
     positive,
@@ -30,7 +31,7 @@ from noeira.commands.support.written import (
     loss,
     optimizer,
 )
-from noeira.runtime.targets import first_of_each_language
+from noeira.runtime.targets import TARGETS, first_of_each_language
 from noeira.stages import Stages, stages_of
 
 Add = Callable[..., object]
@@ -107,7 +108,21 @@ def add_step(add: Add) -> None:
 def add_target(add: Add) -> None:
     """What code is written for."""
     help = "what the kernels are written for (default: cpu)"
-    add("--target", **one_of(WRITTEN_FOR, "target"), help=help)
+    add("--target", **one_of(WRITTEN_FOR, "target") | {"type": target_written_for}, help=help)
+
+
+def target_written_for(name: str) -> str:
+    """The target whose code is meant. Raises argparse.ArgumentTypeError that says of a target
+    without a text of its own which one's it runs.
+    """
+    target = TARGETS.get(name.lower())
+    if target is not None and target.name not in WRITTEN_FOR:
+        what = "runs no kernels"
+        if target.language is not None:
+            first = first_of_each_language()[target.language].name
+            what = f"runs the text of {first}: write --target {first}"
+        raise argparse.ArgumentTypeError(f"{target.name} {what}")
+    return reading(lambda text: known_name(text, WRITTEN_FOR, "target"), "target")(name)
 
 
 def add_isa(add: Add) -> None:

@@ -72,7 +72,6 @@ class FlatUpdate(Op):
         return self.operands
 
     def given_results(self, attrs: Any) -> tuple[str, ...]:
-        """The results that there are with these attributes."""
         given = self.given(attrs)
         return tuple(name for name in self.results if name in given)
 

@@ -84,14 +84,15 @@ class Fused(Chain):
     @classmethod
     def check(cls) -> None:
         super().check()
-        from noeira.ir.forms import refusal
+        from noeira.ir.forms import across_views, refusal
 
         kinds = tuple(map(kind, cls.parts()))
         if kinds in ONE_KERNEL:
             return
         # Most layers are the same in both phases, and so is the answer.
         for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
-            if reason := refusal(nodes):
+            calls = [node for node in nodes if node.launches]
+            if reason := across_views(nodes) or refusal(calls):
                 where = "" if phases == PHASES else f" in phase {phases[0]}"
                 raise FusionError(
                     f"{cls!r} cannot be one kernel{where}: {reason}\n\n"
@@ -134,7 +135,9 @@ def grouped(probes: Mapping[Phase, tuple[Node, ...]]) -> Iterator[tuple[Any, tup
 
 
 def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
-    """The calls of a fused type's kernel for two small samples; open sizes are made up."""
+    """The calls of a fused type's kernel and the views between them, for two small samples; open
+    sizes are made up.
+    """
     builder = Builder("probe")
     values = tensors(cls, Kaiming(), "f32").values()
     values |= {name: Value(name, COUNTER) for name in (SEED, TICK)}
@@ -144,7 +147,7 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
         for p in signature.inputs
     ]
     Scope(builder, cls, values, phase=phase).run(*inputs)
-    return tuple(node for node in builder.nodes if node.group and node.launches)
+    return tuple(node for node in builder.nodes if node.group)
 
 
 def small(signature: Signature) -> Signature:
