@@ -111,6 +111,13 @@ def test_options_reach_the_step(call: Callable[..., str]):
     assert "{smoothing = 0.25}" in text and "graph @plain.gradients" in text
 
 
+def test_code_is_written_for_targets_that_have_a_text(call: Callable[..., str]):
+    message = call("kernels", "net.py:Plain", "--target", "cuda-cpu", code=2)
+    assert "cuda-cpu runs the text of cuda: write --target cuda" in message
+    message = call("kernels", "net.py:Plain", "--target", "reference", code=2)
+    assert "reference runs no kernels" in message
+
+
 def test_names_in_any_case(call: Callable[..., str]):
     words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
     exact = call(*words, "--loss", "MSE", "--optimizer", "adamw", "--init", "Xavier")
