@@ -118,7 +118,7 @@ def rendered(language: str, name: str, **given: Any) -> str:
     found = environment(language)
     try:
         return found.get_template(name).render(**given)
-    except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
+    except (TemplateError, VerifyError, TypeError, ValueError, ArithmeticError) as error:
         raise VerifyError(template_fault(found, name, error)) from error
 
 
