@@ -167,7 +167,7 @@ class Scratch(SimpleNamespace):
     """The arrays that stages share, by the names that the kernel's description gives them."""
 
 
-def called(arguments: Operands | Results, name: str, what: str) -> Operand | str:
+def called(arguments: Operands | Results, name: str, what: str) -> Any:
     """The argument of that name. Raises VerifyError that lists those there are."""
     if name not in vars(arguments):
         known = ", ".join(vars(arguments)) or "none"
@@ -229,7 +229,7 @@ class Kernel:
                 raise VerifyError(f"{name} is the name of {what}: take another")
         return names
 
-    def written(self, name: str, size: int) -> Operand | str:
+    def written(self, name: str, size: int) -> Any:
         """The result of that name, "" if it is not wanted. Raises VerifyError if it has not so many
         elements: all of the rows, or one for each.
         """
