@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from noeira.ir import scalar
 from noeira.ir.arrays import rounded
 from noeira.ir.scalar import COMPARISONS, Expr, var
+from noeira.ir.scalar_numpy import evaluate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,11 +31,11 @@ class Formula:
         """The results in NumPy, elements in a dtype."""
         shape = next(iter(elements.values())).shape
         numbers = {
-            name: rounded(scalar.evaluate(expr, wide(scalars), "f64", ()), dtype)
+            name: rounded(evaluate(expr, wide(scalars), "f64", ()), dtype)
             for name, expr in self.numbers.items()
         }
         values = numbers | dict(elements)
-        return {name: scalar.evaluate(e, values, dtype, shape) for name, e in self.results.items()}
+        return {name: evaluate(e, values, dtype, shape) for name, e in self.results.items()}
 
 
 def wide(scalars: Mapping[str, float]) -> dict[str, np.ndarray]:

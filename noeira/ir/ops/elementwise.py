@@ -20,6 +20,7 @@ from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr, var
+from noeira.ir.scalar_numpy import evaluate
 from noeira.ir.states import COUNTER
 from noeira.ir.types import DTYPE_BYTES, TensorType, Types, computed_in
 
@@ -152,7 +153,7 @@ class Elementwise(Op):
         types = [TensorType(dtype_name(array.dtype), array.shape) for array in arrays]
         (made,) = self.infer(attrs, *types)
         dtype = computed_in(type.dtype for type in (*types, made))
-        result = scalar.evaluate(self.expression(attrs), values, dtype, made.shape)
+        result = evaluate(self.expression(attrs), values, dtype, made.shape)
         return (rounded(result, made.dtype),)
 
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
