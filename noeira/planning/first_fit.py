@@ -5,7 +5,7 @@ alive overlaps.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from noeira.ir.types import ALIGNMENT
@@ -35,12 +35,40 @@ def first_fit(spans: list[Span]) -> tuple[dict[str, int], int]:
     offsets: dict[str, int] = {}
     arena = 0
     for span in sorted(spans, key=lambda s: (-s.size, s.first, s.name)):
-        size = -(-span.size // ALIGNMENT) * ALIGNMENT
+        size = rounded(span.size)
         offset = taken.free(span.first, span.last, size)
         taken.take(span.first, span.last, (offset, offset + size))
         offsets[span.name] = offset
         arena = max(arena, offset + size)
     return offsets, arena
+
+
+def rounded(size: int) -> int:
+    """Up to whole steps of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def collision(placed: Iterable[tuple[Span, int]]) -> tuple[Span, Span] | None:
+    """Two spans, given with their offsets, that have some byte at the same call; None if there are
+    none.
+    """
+    spans = [(span, offset) for span, offset in placed if span.size]
+    # What ends before a call goes before what begins with it comes.
+    events = [(span.first, True, i) for i, (span, _) in enumerate(spans)]
+    events += [(span.last + 1, False, i) for i, (span, _) in enumerate(spans)]
+    alive = list[tuple[int, int]]()
+    for _, begins, number in sorted(events):
+        span, offset = spans[number]
+        at = bisect_left(alive, (offset, number))
+        if not begins:
+            del alive[at]
+            continue
+        for low, other in alive[max(at - 1, 0) : at + 1]:
+            before = spans[other][0]
+            if low < offset + rounded(span.size) and offset < low + rounded(before.size):
+                return before, span
+        alive.insert(at, (offset, number))
+    return None
 
 
 class Timeline:

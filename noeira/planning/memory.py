@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph, Node, Value
-from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choose, Place, Plan
+from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choice, Choose, Place, Plan
 from noeira.ir.storage import Holding, Literal, Memory, readers, takes_over, writers
 from noeira.ir.types import DTYPE_BYTES
 from noeira.planning.first_fit import Span, first_fit
@@ -31,26 +31,22 @@ from noeira.planning.first_fit import Span, first_fit
 
 def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
     """The plan of a scheduled graph. Raises VerifyError if an update cannot happen in place."""
-    launching = graph.launching()
-    choices = [choose(node) for node in launching]
-    planner = Planner(graph, launching)
-    planner.root_given()
-    planner.root_updates()
-    planner.root_outputs()
-    planner.root_views()
+    planner = Planner.of(graph)
+    choices = [choose(node) for node in planner.launching]
     lives = planner.lifetimes()
     spans = [span for span in lives.values() if span.root == ARENA]
-    workspaces = [
-        Span(f"workspace {i}", ARENA, choice.workspace, i, i)
-        for i, choice in enumerate(choices)
-        if choice.workspace
-    ]
+    workspaces = [workspace_span(i, choice) for i, choice in enumerate(choices) if choice.workspace]
     offsets, size = first_fit([*spans, *workspaces])
     calls = tuple(
         Call(node, choice, offsets.get(f"workspace {i}", 0))
-        for i, (node, choice) in enumerate(zip(launching, choices, strict=True))
+        for i, (node, choice) in enumerate(zip(planner.launching, choices, strict=True))
     )
     return Plan(graph, target, calls, planner.places(lives, offsets), size)
+
+
+def workspace_span(number: int, choice: Choice) -> Span:
+    """The memory that the call of that number works in."""
+    return Span(f"workspace {number}", ARENA, choice.workspace, number, number)
 
 
 @dataclass
@@ -68,6 +64,18 @@ class Planner:
         self.memory = Memory(self.graph)
         self.makers = {v.name: node for node in self.graph.nodes for v in node.outputs}
         self.items = {v.name: DTYPE_BYTES[v.type.dtype] for v in self.graph.values()}
+
+    @classmethod
+    def of(cls, graph: ComputeGraph) -> Planner:
+        """All that a graph decides of places. Raises VerifyError if an update cannot happen in
+        place.
+        """
+        planner = cls(graph, graph.launching())
+        planner.root_given()
+        planner.root_updates()
+        planner.root_outputs()
+        planner.root_views()
+        return planner
 
     def root_given(self) -> None:
         """Inputs and states lie in their own memory."""

@@ -26,7 +26,7 @@ from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage
 from noeira.ir.samples import Draw, Sample, f32
 from noeira.ir.types import TensorType
-from noeira.nn import Linear, LinearReLU, Sequential
+from noeira.nn import Linear, LinearReLU, ReLU, Sequential
 from noeira.stages import stages_of
 
 C = CTarget(AVX512)
@@ -211,3 +211,64 @@ def test_a_plan_is_checked_before_it_runs(target: str) -> None:
     if line:
         with pytest.raises(VerifyError, match="needs a workspace"):
             plan_from(text.replace(line, line.partition(" workspace")[0]))
+
+
+def moved(text: str, name: str, offset: int) -> str:
+    """The text of a plan with the place of a value at another offset of the arena."""
+    return re.sub(rf"(place %{name}: arena \+) \d+", rf"\1 {offset}", text)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_what_is_needed_at_the_same_time_may_not_overlap(target: str) -> None:
+    net = Sequential[Linear[3, 4], ReLU, Linear[4, 2]]
+    plan = stages_of(net, batch=5, target=target).plan
+    text, place = str(plan), plan.place
+    first, second = "0.linear", "1.relu"
+    both = moved(text, second, place[first].offset)
+    message = (
+        rf"place %{first}: arena .*\nand place %{second}: arena .*\n"
+        r"have bytes in common, and both are needed at call %1.relu, number 1"
+    )
+    with pytest.raises(VerifyError, match=message):
+        plan_from(both)
+    # The last byte of one is enough, and where the lives do not meet the bytes may.
+    with pytest.raises(VerifyError, match="bytes in common"):
+        plan_from(moved(text, second, place[first].offset + 64))
+    assert plan_from(moved(text, "2.linear", place[first].offset)).place
+    with pytest.raises(VerifyError, match="what lies in the arena begins at a multiple of 64"):
+        plan_from(moved(text, first, place[first].offset + 4))
+
+
+def test_a_workspace_may_not_lie_in_a_value() -> None:
+    net = Sequential[Linear[3, 4], ReLU, Linear[4, 2]]
+    plan = stages_of(net, batch=5000, target="cuda").plan
+    call = next(c for c in plan.calls if c.choice.workspace)
+    at = plan.calls.index(call)
+    value = next(
+        v for v in (*call.node.inputs, *call.node.outputs) if plan.place[v.name].kind == "arena"
+    )
+    offset = plan.place[value.name].offset
+    text = str(plan).replace(
+        f"workspace arena + {call.workspace} size", f"workspace arena + {offset} size"
+    )
+    assert text != str(plan)
+    with pytest.raises(VerifyError, match=rf"bytes in common, and both are .*, number {at}"):
+        plan_from(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"(%1.relu: .* live \d+ to) \d+", r"\1 2", r"live 1 to 2: by its graph it is place %1.re"),
+        (r"%loss: output %loss", "%loss: arena", r"by its graph it is place %loss: output %loss"),
+        (r"(%0.weight: state %params \+) \d+", r"\1 4", r"by its graph it is place %0.weight: sta"),
+        (r"literal 1.0", "literal 2.0", r"literal 2.0: by its graph it is place .*: literal 1.0"),
+    ],
+)
+def test_a_value_lies_where_its_graph_lets_it(old: str, new: str, message: str) -> None:
+    net = Sequential[Linear[3, 4], ReLU, Linear[4, 2]]
+    text = str(stages_of(net, batch=5, optimizer=None, target="cpu").plan)
+    edited = re.sub(old, new, text, count=1)
+    assert edited != text
+    with pytest.raises(VerifyError, match=message):
+        plan_from(edited)

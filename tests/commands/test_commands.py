@@ -174,13 +174,16 @@ def test_diff_of_plans(call: Callable[..., str], dumped: Path):
     plan = Path(staged("plan")).read_text()
     assert call("diff", *[staged("plan")] * 2) == "the plans are the same\n"
     target = plan.split("plan @joined.step for ")[1].split(" {")[0]
-    other = re.sub(r"(  place %0.relu: arena \+ )\d+", r"\g<1>64", plan)
+    (arena,) = re.findall(r"\n  arena (\d+)", plan)
+    other = plan.replace(f"  arena {arena}\n", f"  arena {int(arena) + 64}\n")
+    other = re.sub(r"(  place %0.relu: arena \+ )\d+", rf"\g<1>{arena}", other)
     other = other.replace("call %0.relu: gemm{row_tiles = 1", "call %0.relu: gemm{row_tiles = 2")
     other = other.replace(target, "c plain")
     (dumped / "other.plan").write_text(other)
     text = call("diff", staged("plan"), "stages/other.plan", code=1)
-    facts = f"target: {target} to c plain", "1 call changed: %0.relu", "1 place changed: %0.relu"
-    assert text.splitlines()[:4] == ["no node differs", *facts]
+    memory = f"arena: {int(arena):,} to {int(arena) + 64:,} bytes"
+    facts = memory, "1 call changed: %0.relu", "1 place changed: %0.relu"
+    assert text.splitlines()[:5] == ["no node differs", f"target: {target} to c plain", *facts]
     assert text.count("call %0.relu: gemm{") == 2
     same = call("diff", staged("plan"), staged("schedule"), code=1)
     assert same.startswith("no node differs\n"), "of a plan and a graph, the graphs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage
 from noeira.ir.text.dump import Dump
 from noeira.ir.types import TensorType
 from noeira.passes.dce import DeadCodeElimination
-from noeira.planning.first_fit import Span, first_fit
+from noeira.planning.first_fit import Span, collision, first_fit
 from noeira.planning.memory import make_plan
 
 
@@ -57,6 +58,21 @@ def test_first_fit_is_what_its_definition_says(spans: list[Span]):
     assert offsets == simple_first_fit(spans)
     assert arena == max((offsets[s.name] + rounded(s.size) for s in spans), default=0)
     assert first_fit(spans[::-1]) == (offsets, arena)
+    assert collision((span, offsets[span.name]) for span in spans) is None
+
+
+@settings(max_examples=400)
+@given(SPANS, st.lists(st.integers(0, 12), min_size=40, max_size=40))
+def test_a_collision_is_two_that_are_alive_in_the_same_bytes(spans: list[Span], at: list[int]):
+    placed = [(span, 64 * step) for span, step in zip(spans, at, strict=False)]
+    pairs = [
+        {a.name, b.name}
+        for (a, low), (b, other) in itertools.combinations(placed, 2)
+        if a.first <= b.last and b.first <= a.last
+        if low < other + rounded(b.size) and other < low + rounded(a.size)
+    ]
+    found = collision(placed)
+    assert {span.name for span in found} in pairs if found else not pairs
 
 
 @given(SPANS)

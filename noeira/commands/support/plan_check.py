@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from noeira.codegen.targets import target_named
 from noeira.errors import VerifyError
-from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Plan
+from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Plan, call_text, place_text
+from noeira.ir.types import ALIGNMENT
+from noeira.planning.first_fit import Span, collision
+from noeira.planning.memory import Planner, workspace_span
 
 
 def check_plan(plan: Plan) -> Plan:
     """The plan itself.
 
-    Raises VerifyError if a value would lie outside what it is placed in, a call would write to a
-    literal, its stages are none of its kernel, or their workspace is too small. (The parser has
-    checked that places are as large as their values, and that workspaces are inside the arena.)
+    Raises VerifyError if a value would lie outside what it is placed in, or where something else
+    lies that is needed, a call would write to a literal, its stages are none of its kernel, or
+    their workspace is too small. (The parser has checked that places are as large as their values,
+    and that workspaces are inside the arena.)
     """
     rooms = room_sizes(plan)
     for place in plan.places:
@@ -27,7 +31,50 @@ def check_plan(plan: Plan) -> Plan:
     target = target_named(plan.target)
     for call in plan.calls:
         target.cuts(call.node, call.choice)
+    check_places(plan)
     return plan
+
+
+def check_places(plan: Plan) -> None:
+    """Raises VerifyError unless each value lies where its graph lets it, for as long as its graph
+    needs it, and alone: only where in the arena a value lies, and a workspace, is free.
+    """
+    planner = Planner.of(plan.graph)
+    lives = planner.lifetimes()
+    owners = [span for span in lives.values() if span.root == ARENA]
+    offsets = {name: place.offset for name, place in plan.place.items()}
+    for span in owners:
+        if span.name not in offsets:
+            raise VerifyError(f"%{span.name} has no place, and values lie in it")
+    expected = {place.name: place for place in planner.places(lives, offsets)}
+    for place in plan.places:
+        wanted = expected.get(place.name)
+        if wanted is not None and place != wanted:
+            raise VerifyError(f"{place_text(place)}: by its graph it is {place_text(wanted)}")
+    placed = [(span, offsets[span.name]) for span in owners]
+    for number, call in enumerate(plan.calls):
+        if call.choice.workspace:
+            placed.append((workspace_span(number, call.choice), call.workspace))
+    shown = {span.name: shown_span(plan, span) for span, _ in placed}
+    for span, offset in placed:
+        if offset % ALIGNMENT:
+            raise VerifyError(
+                f"{shown[span.name]}: what lies in the arena begins at a multiple of {ALIGNMENT}"
+            )
+    if clash := collision(placed):
+        first, second = clash
+        at = max(first.first, second.first)
+        when = f"call {plan.calls[at].node.outputs[0]}" if at < len(plan.calls) else "the end"
+        raise VerifyError(
+            f"{shown[first.name]}\nand {shown[second.name]}\n"
+            f"have bytes in common, and both are needed at {when}, number {at}"
+        )
+
+
+def shown_span(plan: Plan, span: Span) -> str:
+    """The line of a plan that says where a value or a workspace lies."""
+    place = plan.place.get(span.name)
+    return place_text(place) if place else call_text(plan.calls[span.first])
 
 
 def room_sizes(plan: Plan) -> dict[str, int]:
