@@ -6,7 +6,6 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from noeira.codegen.phases import own_stages
 from noeira.codegen.scratch import scratch_arrays
 from noeira.codegen.target import Target
 from noeira.codegen.view import (
+    ABSENT,
+    MADE,
     Elementwise,
     Kernel,
     Operand,
@@ -156,11 +157,12 @@ def named_operands(body: Body, by_id: Mapping[str, Operand]) -> Operands:
     if body.anchor is None:
         return Operands()
     op, places = body.anchor.op, range(len(body.anchor.inputs))
-    found = [by_id.get(operand_id(body, body.anchor, place), "") for place in places]
+    found: list[Any] = [by_id.get(operand_id(body, body.anchor, place), MADE) for place in places]
     if op.operands and op.operands[-1] == variadic(op):
         rest = len(op.operands) - 1
         found = [*found[:rest], tuple(found[rest:])]
-    return Operands(**dict(zip_longest(op.operands, found[: len(op.operands)], fillvalue="")))
+    given = dict(zip(op.operands, found, strict=False))
+    return Operands(**(dict.fromkeys(op.operands, ABSENT) | given))
 
 
 def variadic(op: Op) -> str:
@@ -174,9 +176,9 @@ def named_results(body: Body, by_id: Mapping[str, Operand]) -> Results:
     if body.anchor is None:
         return Results()
     targets = dict(zip((v.name for v in body.outputs), body.targets, strict=True))
-    found = [by_id[targets[v.name]] if v.name in targets else "" for v in body.anchor.outputs]
+    found = [by_id[targets[v.name]] if v.name in targets else ABSENT for v in body.anchor.outputs]
     names = [name or "y" for name in body.anchor.op.results]
-    return Results(**dict(zip_longest(names, found[: len(names)], fillvalue="")))
+    return Results(**(dict.fromkeys(names, ABSENT) | dict(zip(names, found, strict=False))))
 
 
 def template_text(body: Body, view: Kernel, target: Target) -> str:

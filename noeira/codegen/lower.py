@@ -62,7 +62,7 @@ class Lowered:
     letter: str = "r"
 
     def __post_init__(self) -> None:
-        self.lowering = Lowering(self.dtype, {}, [])
+        self.lowering, self.random = Lowering(self.dtype, {}, []), False
         self.results = len(self.names)
 
     def operand(self, part: Node, position: int) -> str:
@@ -90,6 +90,7 @@ class Lowered:
         """Compute the result of an element-wise part."""
         op = cast(elementwise.Elementwise, part.op)
         operands = {name: self.operand(part, i) for i, name in enumerate(op.operands)}
+        self.random |= any(is_key(part, i) for i in range(len(part.inputs)))
         self.assign(part.outputs[0], op.expression(part.attrs), operands)
 
     def code(self) -> Elementwise:
@@ -108,7 +109,7 @@ class Lowered:
             tuple(self.lowering.lines),
             tuple(stores),
             temporaries=self.lowering.temporaries,
-            random=any(load.access == NUMBER for load in loads),
+            random=self.random,
         )
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,7 +128,6 @@ class Elementwise:
             constants=tuple(one for one in self.constants if one not in before.constants),
             loads=tuple(load for load in self.loads if load.along or load not in before.loads),
             stores=tuple(store for store in self.stores if store.target not in done),
-            random=self.random and not before.random,
         )
 
     def form(self, one: Load | Store) -> str:
@@ -153,14 +153,31 @@ class Function:
     options: dict[str, Any]
 
 
+class Missing(Enum):
+    """What stands for an operand or a result without a pointer; false, and no text."""
+
+    ABSENT = "absent"
+    MADE = "made"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return ""
+
+
+# What is not given, and an operand that the element-wise code before the anchor makes.
+ABSENT, MADE = Missing.ABSENT, Missing.MADE
+
+
 class Operands(SimpleNamespace):
-    """The anchor's operands by the op's own names; those that are not given, or that a head makes,
-    are "".
+    """The anchor's operands by the op's own names; `ABSENT` where they are not given, `MADE` where
+    a head makes them.
     """
 
 
 class Results(SimpleNamespace):
-    """The anchor's results by the op's own names, "" where they are not given."""
+    """The anchor's results by the op's own names, `ABSENT` where they are not given."""
 
 
 class Scratch(SimpleNamespace):
@@ -230,8 +247,8 @@ class Kernel:
         return names
 
     def written(self, name: str, size: int) -> Any:
-        """The result of that name, "" if it is not wanted. Raises VerifyError if it has not so many
-        elements: all of the rows, or one for each.
+        """The result of that name, `ABSENT` if it is not wanted. Raises VerifyError if it has not
+        so many elements: all of the rows, or one for each.
         """
         found, view = called(self.result, name, "result"), self.view
         if isinstance(found, Operand) and found.size != size:
@@ -259,39 +276,62 @@ class Kernel:
         the look that stores what the head gives. place: of the element in the arrays that hold
         operands, `x_held` of x; of those it takes nothing else.
         """
-        dtype, loads, lines, stores = self.view.dtype, list[Load](), list[str](), list[Store]()
         held = self.held if place else ()
         given = {name: called(self.operand, name, "operand") for name in self.fresh(reads)}
-        head = (
-            self.head
-            if last and not any(getattr(self.operand, n) == "" for n in held)
-            else self.made
+        made_here = last and not any(getattr(self.operand, name) is MADE for name in held)
+        parts = [
+            self.before(given, self.head if made_here else self.made, held),
+            self.taken(given, self.made.result, held, place),
+            Elementwise(self.view.dtype, lines=(statements,) if statements.strip() else ()),
+            *(self.finished(name, value) for name, value in (writes or {}).items()),
+        ]
+        return Elementwise(
+            self.view.dtype,
+            loads=tuple(dict.fromkeys(load for part in parts for load in part.loads)),
+            lines=tuple(line for part in parts for line in part.lines),
+            stores=tuple(store for part in parts for store in part.stores),
+            random=any(part.random for part in parts),
         )
-        makes = any(operand == "" and name not in held for name, operand in given.items())
-        if makes or head.stores:
-            loads += head.loads
-            lines += head.lines if makes else (*head.lines, f"(void){head.result};")
-            stores += head.stores
+
+    def before(
+        self, given: Mapping[str, Operand | Missing], head: Elementwise, held: Sequence[str]
+    ) -> Elementwise:
+        """What a look does of a head: all of it if it reads what that makes, or it stores
+        something; else nothing.
+        """
+        if any(operand is MADE and name not in held for name, operand in given.items()):
+            return head
+        if head.stores:
+            return replace(head, lines=(*head.lines, f"(void){head.result};"))
+        return Elementwise(head.dtype)
+
+    def taken(
+        self, given: Mapping[str, Operand | Missing], result: str, held: Sequence[str], place: str
+    ) -> Elementwise:
+        """The operands under their own names: from where they are held, from memory, or, of one
+        that a head has made, its result.
+        """
+        dtype, loads, lines = self.view.dtype, list[Load](), list[str]()
         for name, operand in given.items():
             if name in held:
                 lines.append(f"const {dtype}v {name} = {name}_held[{place}];")
-            elif operand:
+            elif isinstance(operand, Operand):
                 access = "full" if operand.size == self.view.size else "row"
                 walk = (Step(operand.size, 1, 1),)
                 loads.append(Load(name, operand.id, access, operand.dtype, walk))
+            elif operand is MADE:
+                lines.append(f"const {dtype}v {name} = {result};")
             else:
-                lines.append(f"const {dtype}v {name} = {head.result};")
-        lines += [statements] if statements.strip() else []
-        for name, value in (writes or {}).items():
-            result = self.written(name, self.view.size)
-            if self.tail.lines and name == next(iter(vars(self.result))):
-                loads += [load for load in self.tail.loads if load not in loads]
-                lines += [f"const {dtype}v r0 = {value};", *self.tail.lines]
-                stores += self.tail.stores
-            elif result:
-                stores.append(Store(result.id, value, result.dtype))
-        random = any(load.access == NUMBER for load in loads)
-        return Elementwise(dtype, (), tuple(loads), tuple(lines), tuple(stores), random=random)
+                raise VerifyError(f"the operand {name} is not given: ask for it before it is read")
+        return Elementwise(dtype, loads=tuple(loads), lines=tuple(lines))
+
+    def finished(self, name: str, value: str) -> Elementwise:
+        """What is done with the expression for a result: the tail of the first, or a store."""
+        dtype, result = self.view.dtype, self.written(name, self.view.size)
+        if self.tail.lines and name == next(iter(vars(self.result))):
+            return replace(self.tail, lines=(f"const {dtype}v r0 = {value};", *self.tail.lines))
+        stores = (Store(result.id, value, result.dtype),) if result else ()
+        return Elementwise(dtype, stores=stores)
 
 
 def function_names(call: Call, symbol: str) -> tuple[str, ...]:

@@ -127,6 +127,27 @@ def check(run: Callable[[Case, list[np.ndarray]], list[np.ndarray]]) -> None:
         assert got.tobytes() == expected(case, arrays).tobytes(), case.label
 
 
+def around_rows(builder: Builder, x: Value, keys: list[Value]) -> Value:
+    """One before rows and one after them, of the same numbers."""
+    return dropout(builder, builder.emit("softmax", dropout(builder, x, keys)), keys)
+
+
+AROUND = [case_of(around_rows, TensorType("f32", shape)) for shape in ((9, 37), (5, 16))]
+
+
+@pytest.mark.parametrize("language", ["c", "cuda"])
+def test_the_same_numbers_before_and_after_rows(language: str) -> None:
+    if language == "c":
+        isa = native_isa()
+        built = CKernels.of(CTarget(isa), AROUND).built(for_isa(compiler_or_skip(), isa))
+    else:
+        built = CudaKernels.of(AROUND, ONE).built(check=True)
+    for case in AROUND:
+        arrays = arrays_of(case)
+        (got,) = built.run(case, arrays)
+        np.testing.assert_allclose(got, expected(case, arrays), rtol=1e-5)
+
+
 @pytest.mark.parametrize("isa", [AVX512, AVX2, PLAIN], ids=lambda isa: isa.name)
 def test_bits_in_c(isa: Any) -> None:
     native = native_isa()
