@@ -65,31 +65,37 @@ class Lowered:
         self.lowering, self.random = Lowering(self.dtype, {}, []), False
         self.results = len(self.names)
 
-    def operand(self, part: Node, position: int) -> str:
-        """The C name of a part's operand, which is loaded at its first use."""
+    def operand(self, part: Node, position: int, shape: tuple[int, ...] | None = None) -> str:
+        """The C name of a part's operand, which is loaded at its first use, in a loop over a shape:
+        by default that of the code.
+        """
         value = part.inputs[position]
         if value.name in self.names:
             return self.names[value.name]
         source = operand_id(self.body, part, position)
         key, type = is_key(part, position), value.type
         name = source.replace("a", "n") if key else loaded_name(source)
-        if name not in self.loads:
-            read = Load.of(name, source, type.dtype, type.shape, self.shape)
-            self.loads[name] = replace(read, access=NUMBER, walk=()) if key else read
-        return name
+        read = Load.of(name, source, type.dtype, type.shape, shape or self.shape)
+        if key:
+            read = replace(read, access=NUMBER, walk=())
+        # Through a view, an operand may be walked through in another way as well.
+        while self.loads.setdefault(read.name, read) != read:
+            read = replace(read, name=f"{read.name}_")
+        return read.name
 
     def assign(self, value: Value, expression: Expr, operands: dict[str, str]) -> None:
         """Compute a value from operands given by their C names."""
         name = f"{self.letter}{self.results}"
         self.results += 1
-        read = any(value in part.inputs for part in self.body.parts)
+        read = any(value.name == v.name for part in self.body.parts for v in part.inputs)
         self.lowering.assign(name, expression, operands, value.type.dtype if read else "")
         self.names[value.name] = name
 
     def compute(self, part: Node) -> None:
         """Compute the result of an element-wise part."""
         op = cast(elementwise.Elementwise, part.op)
-        operands = {name: self.operand(part, i) for i, name in enumerate(op.operands)}
+        shape = part.outputs[0].type.shape
+        operands = {name: self.operand(part, i, shape) for i, name in enumerate(op.operands)}
         self.random |= any(is_key(part, i) for i in range(len(part.inputs)))
         self.assign(part.outputs[0], op.expression(part.attrs), operands)
 

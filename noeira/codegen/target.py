@@ -10,9 +10,10 @@ from noeira.codegen.anchor import Anchor, described
 from noeira.codegen.lower import kernel_phases
 from noeira.codegen.phases import joined_choice, own_stages
 from noeira.errors import VerifyError
-from noeira.ir.body import Body, kind_of
+from noeira.ir.body import Body
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import Node
+from noeira.ir.phasing import kind_of
 from noeira.ir.plan import Choice, Plan, Stage
 
 if TYPE_CHECKING:

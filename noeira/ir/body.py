@@ -8,16 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.ir.graph import Node, Value
+from noeira.ir.phasing import Order
 from noeira.ir.types import ALIGNMENT, TensorType
-
-# The kind of op whose result is complete only when all rows of the batch were read: what reads it
-# over other shapes waits for it.
-ACROSS_ROWS = "column"
-
-
-def kind_of(part: Node) -> str:
-    """The kind of a part."""
-    return part.op.kind_of(part.attrs, *(v.type for v in part.inputs))
 
 
 @dataclass(frozen=True)
@@ -26,7 +18,8 @@ class Body:
     element-wise, if there is one, then the `tail`.
 
     inputs, outputs: what it reads from memory and what it puts there; fused, the inputs of the
-    anchor are among these in any order, or made by the head.
+    anchor are among these in any order, or made by the head; what is read through a view, too, is
+    an input, of the view's shape.
     sources, targets: the names of the kernel's arguments for these: `a0`, … are operands of the
     call, `y0`, … its results, `w0`, … values that only its phases know.
     """
@@ -54,7 +47,12 @@ class Body:
     @property
     def moved_bytes(self) -> int:
         """Bytes of all that it reads and gives."""
-        return sum(v.type.nbytes for v in (*self.inputs, *self.outputs))
+        return self.read_bytes + sum(v.type.nbytes for v in self.outputs)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of all that it reads."""
+        return sum({v.name: v.type.nbytes for v in self.inputs}.values())
 
 
 @dataclass(frozen=True)
@@ -123,12 +121,13 @@ def joined(parts: Sequence[Node]) -> Phases:
     """Parts that may become one node, of which every result is given."""
     made = {v.name for part in parts for v in part.outputs}
     inputs = dict.fromkeys(v for part in parts for v in part.inputs if v.name not in made)
-    return divided(parts, tuple(inputs), tuple(v for part in parts for v in part.outputs))
+    launching = (part for part in parts if part.launches)
+    return divided(parts, tuple(inputs), tuple(v for part in launching for v in part.outputs))
 
 
 def divided(parts: Sequence[Node], inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> Phases:
-    """Parts divided into phases. A tail may hold more parts that are not element-wise, or that have
-    another shape, which no form takes.
+    """Parts divided into phases. A tail may hold more parts that are not element-wise, which no
+    form takes.
     """
     order = Order(parts)
     given = tuple(f"a{i}" for i in range(len(inputs)))
@@ -144,9 +143,9 @@ def divided(parts: Sequence[Node], inputs: tuple[Value, ...], outputs: tuple[Val
     for number in range(max(order.phase) + 1):
         head, anchor, tail = order.roles(number)
         own = (*head, *([anchor] if anchor else ()), *tail)
-        made = dict.fromkeys(v for part in own for v in part.outputs)
-        read = tuple(dict.fromkeys(v for part in own for v in part.inputs if v not in made))
-        kept = tuple(v for v in made if v.name in names)
+        made = {v.name: v for part in own for v in part.outputs}
+        read = tuple(dict.fromkeys(v for part in own for v in part.inputs if v.name not in made))
+        kept = tuple(v for name, v in made.items() if name in names)
         sides = (tuple(names[v.name] for v in side) for side in (read, kept))
         bodies.append(Body(head, anchor, tail, read, kept, *sides))
     return Phases(tuple(bodies), inputs, outputs, tuple(scratch.values()))
@@ -163,83 +162,3 @@ def left_for_later(order: Order, results: Mapping[str, str]) -> dict[str, Scratc
                 found[value.name] = Scratch(f"w{len(found)}", value.type, offset)
                 offset = padded(offset + value.type.nbytes)
     return found
-
-
-class Order:
-    """In which phase each part is done: in the first that can, for a part must wait for what is
-    complete only when a phase is over; but element-wise ops that only later phases read are done
-    there, so that nothing is stored for them.
-
-    phase: the number of each part's; behind: whether a part reads what the anchor of its own phase
-    makes; across: whether what it makes is complete only after all rows; readers: the parts that
-    read what a part makes.
-    """
-
-    def __init__(self, parts: Sequence[Node]) -> None:
-        self.parts = tuple(parts)
-        self.phase: list[int] = []
-        self.behind: list[bool] = []
-        self.across: list[bool] = []
-        self.readers: list[list[int]] = [[] for _ in self.parts]
-        self.makers = {v.name: i for i, part in enumerate(parts) for v in part.outputs}
-        for part in self.parts:
-            self.place(part)
-        if any(self.phase):
-            for index in reversed(range(len(self.parts))):
-                self.postpone(index)
-
-    def place(self, part: Node) -> None:
-        """Find the phase of the next part."""
-        number, phase, read = len(self.phase), 0, list[int]()
-        for value in part.inputs:
-            maker = self.makers.get(value.name)
-            if maker is not None:
-                read.append(maker)
-                phase = max(phase, self.phase[maker] + self.waits(part, value, maker))
-        for maker in dict.fromkeys(read):
-            self.readers[maker].append(number)
-        same = [maker for maker in read if self.phase[maker] == phase]
-        self.phase.append(phase)
-        self.behind.append(any(map(self.follows_anchor, same)))
-        self.across.append(kind_of(part) == ACROSS_ROWS or self.keeps_shape(part, read))
-
-    def follows_anchor(self, index: int) -> bool:
-        """Whether a part is an anchor, or reads what one in its phase makes."""
-        return self.behind[index] or self.parts[index].op.kind != "map"
-
-    def keeps_shape(self, part: Node, read: Sequence[int]) -> bool:
-        """Whether an element-wise op reads what is complete after all rows, and nothing larger."""
-        shape = part.outputs[0].type.shape
-        return part.op.kind == "map" and any(
-            self.across[maker] and self.parts[maker].outputs[0].type.shape == shape
-            for maker in read
-        )
-
-    def waits(self, part: Node, value: Value, maker: int) -> bool:
-        """Whether a part can read a value only when the phase that makes it is over: it reads for
-        every row what is complete after all rows, or adds up rows that an anchor makes; or it
-        follows an anchor over rows whose kernel does not take it.
-        """
-        if not self.across[maker]:
-            return kind_of(part) == ACROSS_ROWS and self.follows_anchor(maker)
-        if part.op.kind != "map":
-            return True
-        if part.outputs[0].type.shape != value.type.shape:
-            return True
-        made = self.parts[maker]
-        return kind_of(made) == ACROSS_ROWS and "tail" not in made.op.takes
-
-    def postpone(self, index: int) -> None:
-        """Move an element-wise op that none of its own phase reads to the first phase that does."""
-        phases = [self.phase[reader] for reader in self.readers[index]]
-        if phases and not self.follows_anchor(index) and not self.across[index]:
-            self.phase[index] = min(phases)
-
-    def roles(self, phase: int) -> tuple[tuple[Node, ...], Node | None, tuple[Node, ...]]:
-        """Head, anchor and tail of a phase."""
-        own = [i for i, number in enumerate(self.phase) if number == phase]
-        first = next((i for i in own if self.parts[i].op.kind != "map"), None)
-        tail = [i for i in own if i != first and self.follows_anchor(i)]
-        head = (self.parts[i] for i in own if i != first and i not in tail)
-        anchor = None if first is None else self.parts[first]
-        return tuple(head), anchor, tuple(self.parts[i] for i in tail)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from noeira.ir.body import ACROSS_ROWS, Body, Phases, joined, kind_of
-from noeira.ir.broadcasting import runs_by_columns, walk_of
+from noeira.ir.body import Body, Phases, joined
 from noeira.ir.graph import Node
+from noeira.ir.phasing import kind_of, rows_of, runs_by_rows, seen_through, shape_of
 from noeira.ir.types import computed, computed_in
 
 
@@ -25,70 +25,82 @@ class Form:
 
 
 def map_form(phases: Phases) -> str:
-    """Any chain of element-wise ops over one shape."""
+    """Any chain of element-wise ops over one number of elements."""
     return second(phases) or map_body(phases.bodies[0])
 
 
 def anchor_form(phases: Phases) -> str:
-    """One op that is not element-wise, with element-wise ops over one shape before it, and of its
-    result's shape after it, where its kernel takes them.
+    """One op that is not element-wise, with element-wise ops over its rows before it, and over its
+    result after it, where its kernel takes them.
     """
     return second(phases) or anchor_body(phases.bodies[0])
 
 
-def statistics_form(phases: Phases) -> str:
-    """Ops over the columns of a batch, each with a phase of its own if it reads the result of
-    another, perhaps element-wise ops over what came out; then element-wise ops over the rows that
-    read this, and perhaps one more op that takes them before it. Perhaps first another op, over
-    whose result the columns run.
+def phases_form(phases: Phases) -> str:
+    """Several phases, each of which is as one of the first two forms. A product is the first or the
+    last that is not element-wise; what follows the first reads what is made before it, or is over
+    the columns of a batch and something follows it.
     """
-    *before, last = phases.bodies
-    if not before:
-        return "there is nothing that a whole batch is read for"
+    if not phases.several:
+        return "there is nothing that waits for another"
     for body in phases.bodies:
         if reason := anchor_body(body) if body.anchor else map_body(body):
             return reason
-    for number, body in enumerate(before):
-        if body.anchor is not None and kind_of(body.anchor) == "alone":
-            return f"{body.anchor.op.name} is a kernel of its own"
-        if number and body.anchor is not None and kind_of(body.anchor) != ACROSS_ROWS:
-            return f"{body.anchor.op.name} stands between ops over the columns of a batch"
-    return last_phase(before[-1], last)
+    numbers = [number for number, body in enumerate(phases.bodies) if body.anchor]
+    for number in numbers:
+        anchor = phases.bodies[number].anchor
+        assert anchor is not None
+        if kind_of(anchor) == "alone" or (kind_of(anchor) != "column" and not anchor.op.takes):
+            return f"{anchor.op.name} is a kernel of its own"
+        if kind_of(anchor) == "contraction" and number not in (numbers[0], numbers[-1]):
+            return f"{anchor.op.name} stands between ops that are not element-wise"
+    last = phases.bodies[-1]
+    return ending(phases) if last.anchor is None else gaining(phases, numbers)
 
 
-def last_phase(before: Body, last: Body) -> str:
-    """Why the last phase is no work over the rows of a batch; empty if it is."""
-    if last.anchor is None:
-        maker, first = before.anchor, last.head[0]
-        if maker is None or first.outputs[0].type.shape != maker.outputs[0].type.shape:
-            return ""
-        return f"the kernel of {maker.op.name} takes nothing after it, such as {first.op.name}"
-    if last.head:
+def ending(phases: Phases) -> str:
+    """Which op of a last, element-wise phase could stand behind the anchor of the one before, did
+    its kernel take it.
+    """
+    *_, before, last = phases.bodies
+    maker = before.anchor
+    if maker is None or "tail" in maker.op.takes:
         return ""
-    name, maker = last.anchor.op.name, before.parts[-1].op.name
-    return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
+    if any(shape_of(part) != shape_of(maker) for part in last.head):
+        return ""
+    return f"the kernel of {maker.op.name} takes nothing after it, such as {last.head[0].op.name}"
+
+
+def gaining(phases: Phases, numbers: Sequence[int]) -> str:
+    """Why an anchor behind others gains nothing: it and its ops before and after it read nothing
+    that an earlier phase makes, but as it lies in memory.
+    """
+    made, last = set[str](), len(phases.bodies) - 1
+    for number, body in enumerate(phases.bodies):
+        anchor = body.anchor
+        if number > numbers[0] and anchor is not None and not body.head:
+            followed = number < last and kind_of(anchor) == "column"
+            read = any(v.name in made for part in body.tail for v in part.inputs)
+            if not followed and not read:
+                name, maker = anchor.op.name, phases.bodies[number - 1].parts[-1].op.name
+                why = "no element-wise op over its rows follows"
+                return f"{name} after {maker} gains nothing: {why}"
+        made |= {v.name for v in body.outputs}
+    return ""
 
 
 def second(phases: Phases) -> str:
     """Which part would begin a second phase."""
     if not phases.several:
         return ""
-    return f"{phases.bodies[1].parts[0].op.name} waits for a whole batch"
+    return f"{phases.bodies[1].parts[0].op.name} waits for another phase"
 
 
 def map_body(body: Body) -> str:
-    """Why a phase is no chain of element-wise ops over one shape; empty if it is."""
+    """Why a phase is no chain of element-wise ops; empty if it is."""
     if body.anchor is not None:
         return f"{body.anchor.op.name} is not element-wise"
-    return same_shape(body.head)
-
-
-def same_shape(parts: Sequence[Node]) -> str:
-    """Why element-wise ops do not run over one shape in one dtype; empty if they do."""
-    for part in parts[1:]:
-        if part.outputs[0].type.shape != parts[0].outputs[0].type.shape:
-            return f"{part.op.name} has another shape than {parts[0].op.name}"
-    return same_dtype(parts, part_dtype(parts[0]), parts[0].op.name) if parts else ""
+    return same_dtype(body.head, part_dtype(body.head[0]), body.head[0].op.name)
 
 
 def part_dtype(part: Node) -> str:
@@ -137,14 +149,13 @@ def several(body: Body) -> str:
 def before(body: Body) -> str:
     """Why the anchor does not take the head."""
     assert body.anchor is not None
+    name, rows = body.anchor.op.name, body.anchor.inputs[body.anchor.op.rows_at]
     if body.head and "head" not in body.anchor.op.takes:
-        first, name = body.head[0].op.name, body.anchor.op.name
-        return f"{first} before {name} gains nothing: put it into the type before it"
-    name, taken = body.anchor.op.name, body.anchor.inputs[body.anchor.op.rows_at].type
-    other = next((p for p in body.head if p.outputs[0].type.shape != taken.shape), None)
-    if other is not None:
-        return f"{other.op.name} has another shape than what {name} takes rows of"
-    return elsewhere(body) or same_dtype(body.head, computed(taken.dtype), name) or by_rows(body)
+        makes_rows = any(rows.name == v.name for part in body.head for v in part.outputs)
+        why = "put it into the type before it" if makes_rows else "it lies in memory all the same"
+        return f"{body.head[0].op.name} before {name} gains nothing: {why}"
+    dtype = computed(rows.type.dtype)
+    return elsewhere(body) or same_dtype(body.head, dtype, name) or by_rows(body)
 
 
 def elsewhere(body: Body) -> str:
@@ -168,12 +179,11 @@ def by_rows(body: Body) -> str:
         return ""
     assert body.anchor is not None
     op, made = body.anchor.op, {v.name for part in body.head for v in part.outputs}
-    rows = op.rows(body.anchor.attrs, *(v.type for v in body.anchor.inputs))
-    columns = rows.shape[-1] if rows.shape else 1
+    shape = rows_of(body.anchor).shape
+    columns = shape[-1] if shape else 1
     for part in body.head:
         for value in part.inputs:
-            walk = walk_of(value.type.shape, part.outputs[0].type.shape)
-            if value.name not in made and not runs_by_columns(walk, columns):
+            if value.name not in made and not runs_by_rows(part, value, columns):
                 return (
                     f"{part.op.name} repeats {value.type} within the {columns} elements that "
                     f"{op.name} takes as a row"
@@ -184,23 +194,24 @@ def by_rows(body: Body) -> str:
 def after(body: Body) -> str:
     """Why the anchor does not take the tail."""
     assert body.anchor is not None
-    name = body.anchor.op.name
+    name, made = body.anchor.op.name, body.anchor.outputs[0].type
     if body.tail and "tail" not in body.anchor.op.takes:
         return f"the kernel of {name} takes nothing after it, such as {body.tail[0].op.name}"
-    shape = body.anchor.outputs[0].type.shape
-    others = {v.name for v in body.anchor.outputs[1:]}
+    columns = made.shape[-1] if made.shape else 1
     for part in body.tail:
-        if other := next((v for v in part.inputs if v.name in others), None):
-            return f"{part.op.name} reads {other}, which is not the first result of {name}"
-        if part.outputs[0].type.shape != shape:
-            return f"{part.op.name} has another shape than the result of {name}"
-    return same_dtype(body.tail, computed(body.anchor.outputs[0].type.dtype), name)
+        for value in part.inputs:
+            if not runs_by_rows(part, value, columns):
+                return (
+                    f"{part.op.name} repeats {value.type} within the {columns} elements of a row "
+                    f"that {name} gives"
+                )
+    return same_dtype(body.tail, computed(made.dtype), name)
 
 
 FORMS = (
     Form("map", map_form),
     Form("anchor", anchor_form),
-    Form("statistics", statistics_form),
+    Form("phases", phases_form),
 )
 
 
@@ -208,6 +219,7 @@ def connected(parts: Sequence[Node]) -> str:
     """Why nodes are no one piece of work: each must read what another makes, or make what another
     reads, and so on to the first.
     """
+    parts = seen_through(parts)
     makers = {v.name: i for i, part in enumerate(parts) for v in part.outputs}
     beside: list[list[int]] = [[] for _ in parts]
     for reader, part in enumerate(parts):
@@ -221,26 +233,6 @@ def connected(parts: Sequence[Node]) -> str:
         pending += near
     apart = next((part for i, part in enumerate(parts) if i not in reached), None)
     return f"{apart.op.name} reads nothing that the others give" if apart else ""
-
-
-def across_views(nodes: Sequence[Node]) -> str:
-    """Which part reads what another gives through a view, which no kernel sees through."""
-    makers = {v.name: part for part in nodes if part.launches for v in part.outputs}
-    seen = dict[str, tuple[Node, Node]]()
-    for node in nodes:
-        for value in node.inputs:
-            if node.launches and value.name in seen:
-                maker, view = seen[value.name]
-                return (
-                    f"{node.op.name} reads what {maker.op.name} gives through {view.op.name}, a "
-                    "view, which no kernel sees through: end the fused type before it, or make "
-                    f"one op of {maker.op.name} and {node.op.name}"
-                )
-            if not node.launches and value.name in makers:
-                seen |= {v.name: (makers[value.name], node) for v in node.outputs}
-            elif not node.launches and value.name in seen:
-                seen |= {v.name: seen[value.name] for v in node.outputs}
-    return ""
 
 
 def form_of(parts: Sequence[Node]) -> Form | None:
@@ -259,6 +251,6 @@ def refusal(parts: Sequence[Node]) -> str:
         return reason
     phases = joined(parts)
     if phases.several:
-        return statistics_form(phases)
+        return phases_form(phases)
     body = phases.bodies[0]
     return anchor_body(body) if body.anchor else map_body(body)

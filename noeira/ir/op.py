@@ -326,6 +326,6 @@ def node_cost(node: Node) -> Cost:
     bodies = phases_of(node).bodies
     return Cost(
         sum(one(part).flops for part in node.body),
-        sum(v.type.nbytes for body in bodies for v in body.inputs),
+        sum(body.read_bytes for body in bodies),
         sum(v.type.nbytes for body in bodies for v in body.outputs),
     )

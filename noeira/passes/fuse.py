@@ -11,32 +11,45 @@ becomes
         | %0.relu = relu(%0.linear)
 
 The outputs of a fused node are exactly the body values read outside it: what the backward pass
-needs is found, not declared. Nodes of different groups, or of none, are never joined.
+needs is found, not declared. A view through which its parts read each other is in the body, too.
+Nodes of different groups, or of none, are never joined.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from noeira.errors import FusionError, VerifyError
 from noeira.ir.forms import refusal
-from noeira.ir.fused import close
-from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
+from noeira.ir.fused import close, reshaping, with_views
+from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin, Value
 from noeira.ir.order import ordered_and_stuck, topological
 from noeira.passes.base import Pass, same_nodes
 
 Body = tuple[Node, ...]
 
 
-class Positions:
-    """Where each node stands, to see whether a path leaves a set of nodes and comes back."""
+class Work:
+    """Where each node of a graph stands, and what can be one piece of work."""
 
     def __init__(self, graph: ComputeGraph) -> None:
         self.nodes = graph.nodes
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
+        self.views = reshaping(graph.nodes)
+
+    def seen(self, value: Value) -> str:
+        """The name of the value that a value lies in, seen through views of all of it."""
+        view = self.views.get(value.name)
+        return self.seen(view.inputs[0]) if view else value.name
+
+    def refusal(self, body: Body) -> str:
+        """Why nodes, with their views, cannot be one kernel; empty if they can."""
+        if reason := refusal(body):
+            return reason
+        return "a value leaves it and comes back" if self.path_returns(body) else ""
 
     def of(self, node: Node) -> int:
         """Where a node stands."""
@@ -68,13 +81,13 @@ class Fuse(Pass):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         groups, aside = defaultdict[str, list[Node]](list), beside(graph)
         for node in graph.nodes:
-            if node.group and node.launches and id(node) not in aside:
+            if node.group and node.launches:
                 groups[node.group].append(node)
-        positions = Positions(graph)
+        work = Work(graph)
         bodies = [
             body
             for stamp, members in groups.items()
-            for body in bodies_of(graph, stamp, tuple(members), positions)
+            for body in bodies_of(graph, stamp, tuple(members), aside, work)
         ]
         while True:
             ordered, stuck = ordered_and_stuck(joined(graph, bodies))
@@ -94,7 +107,7 @@ class Fuse(Pass):
 
 def beside(graph: ComputeGraph) -> set[int]:
     """The nodes of forward groups, as ids, that only lead to updates, through each other, views and
-    one more call: what a module keeps account of is no part of its kernel.
+    one more call: what a module keeps account of, which may be no part of its kernel.
     """
     updating = {u.new.name for u in graph.updates}
     needed, kept, found = {v.name for v in graph.outputs}, set(updating), set[int]()
@@ -111,51 +124,69 @@ def beside(graph: ComputeGraph) -> set[int]:
     return found
 
 
-def bodies_of(graph: ComputeGraph, stamp: str, members: Body, positions: Positions) -> list[Body]:
-    """The kernels of several nodes that a group's nodes are joined into. Raises FusionError."""
+def bodies_of(
+    graph: ComputeGraph, stamp: str, members: Body, aside: Set[int], work: Work
+) -> list[Body]:
+    """The kernels of several nodes that a group's nodes are joined into, without those aside if the
+    kernel does not take them. Raises FusionError.
+    """
     if stamp.endswith((ADJOINT, RECOMPUTED)):
-        return [body for body in cover(members, positions) if len(body) > 1]
-    reason = refusal(members)
-    if not reason and positions.path_returns(members):
-        reason = "a value leaves it and comes back"
+        return [body for body in cover(members, work) if len(body) > 1]
+    body = with_views(members, work.views)
+    reason = work.refusal(body)
+    if reason and any(id(node) in aside for node in members):
+        members = tuple(node for node in members if id(node) not in aside)
+        body = with_views(members, work.views)
+        reason = work.refusal(body) if members else ""
     if reason:
         group = graph.group_of(stamp)
         raise FusionError(f"{group.type} at {group.path} cannot be one kernel: {reason}")
-    return [members] if len(members) > 1 else []
+    return [body] if len(members) > 1 else []
 
 
-def cover(members: Body, positions: Positions) -> list[Body]:
+def cover(members: Body, work: Work) -> list[Body]:
     """In order, each node makes one kernel of all that it reads from, or joins the first of them
-    that it still fits, else opens its own.
+    that it still fits, else opens its own; then these make one of all that they read from, too.
     """
     kernels = dict[int, Body]()
     home: dict[str, int] = {}
+
+    def read_by(parts: Iterable[Node]) -> set[int]:
+        return {home[n] for part in parts for n in map(work.seen, part.inputs) if n in home}
+
     for node in members:
-        for numbers in joinable(node, kernels, home):
-            together = (part for number in numbers for part in kernels[number])
-            grown = (*sorted(together, key=positions.of), node)
-            if not refusal(grown) and not positions.path_returns(grown):
+        grown, taken = (node,), tuple[int, ...]()
+        for numbers in joinable(read_by(grown), kernels, read_by):
+            if wider := together(numbers, kernels, node, work):
+                grown, taken = wider, numbers
                 break
-        else:
-            numbers, grown = (len(home),), (node,)
-        for number in numbers:
-            kernels.pop(number, None)
-        kernels[numbers[0]] = grown
-        home |= {v.name: numbers[0] for part in grown for v in part.outputs}
+        while taken and (numbers := tuple(sorted({*taken, *read_by(grown)}))) != taken:
+            if not (wider := together(numbers, kernels, node, work)):
+                break
+            grown, taken = wider, numbers
+        number = taken[0] if taken else len(home)
+        for one in taken:
+            del kernels[one]
+        kernels[number] = grown
+        home |= {v.name: number for part in grown for v in part.outputs}
     return [kernels[number] for number in sorted(kernels)]
 
 
+def together(numbers: tuple[int, ...], kernels: Mapping[int, Body], node: Node, work: Work) -> Body:
+    """Kernels and a node as one; nothing if they cannot be."""
+    parts = (part for number in numbers for part in kernels[number] if part.launches)
+    grown = with_views((*sorted(parts, key=work.of), node), work.views)
+    return () if work.refusal(grown) else grown
+
+
 def joinable(
-    node: Node, kernels: Mapping[int, Body], home: Mapping[str, int]
+    found: set[int],
+    kernels: Mapping[int, Body],
+    read_by: Callable[[Iterable[Node]], set[int]],
 ) -> Iterator[tuple[int, ...]]:
-    """The kernels that a node may join: all that it reads from, as one; then each of these; then
-    all of them with those that they read from.
+    """The kernels that a node may join, which reads from those found: all of these, as one; then
+    each; then all with those that they read from.
     """
-
-    def read_by(parts: Iterable[Node]) -> set[int]:
-        return {home[v.name] for part in parts for v in part.inputs if v.name in home}
-
-    found = read_by([node])
     if len(found) > 1:
         yield tuple(sorted(found))
     yield from ((number,) for number in sorted(found))
@@ -165,13 +196,15 @@ def joinable(
 
 
 def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:
-    """The nodes with each body's last member replaced by the fused node, the others dropped."""
+    """The nodes with each body's last member replaced by the fused node, the others dropped but for
+    views that are read outside.
+    """
     home = {id(node): number for number, body in enumerate(bodies) for node in body}
     outside = read_outside(graph, home)
     found = list[Node]()
     for node in graph.nodes:
         number = home.get(id(node))
-        if number is None:
+        if number is None or (not node.launches and node.outputs[0].name in outside):
             found.append(node)
         elif node is bodies[number][-1]:
             body = bodies[number]
@@ -186,11 +219,17 @@ def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:
 
 
 def read_outside(graph: ComputeGraph, home: dict[int, int]) -> set[str]:
-    """The values that results need, or a node in another kernel than the one that makes them."""
+    """The values that results need, or a node in another kernel than the one that makes them. A
+    view in a kernel that is read outside stands outside as well.
+    """
     maker = {v.name: home.get(id(node)) for node in graph.nodes for v in node.outputs}
     found = {v.name for v in graph.results()}
-    for node in graph.nodes:
+    for node in reversed(graph.nodes):
         reader = home.get(id(node))
+        if reader is not None and not node.launches:
+            if node.outputs[0].name not in found:
+                continue
+            reader = None
         found |= {v.name for v in node.inputs if reader is None or maker.get(v.name) != reader}
     return found
 
@@ -226,6 +265,6 @@ def loosened(graph: ComputeGraph, stuck: Sequence[Node]) -> list[Node]:
 
 
 def inline(graph: ComputeGraph) -> ComputeGraph:
-    """Open every fused node."""
-    nodes = [part for node in graph.nodes for part in node.parts]
-    return replace(graph, nodes=tuple(topological(nodes)))
+    """Open every fused node. A view may stand in one and outside, too."""
+    nodes = {part.outputs: part for node in graph.nodes for part in node.parts}
+    return replace(graph, nodes=tuple(topological(tuple(nodes.values()))))

@@ -62,8 +62,13 @@ TAKEN = {
         [("relu", "x"), ("sum", "r0", {"axes": (1,)})],
         [("sum", "x")],
         [("concat", "x", "x")],
+        # Other shapes of the same elements.
+        [LINEAR, ("reshape", "r0", {"shape": (4, 5, 1)}), ("relu", "r1")],
+        [("relu", "x"), ("reshape", "r0", {"shape": (2, 10)}), ("sum", "r1", {"axes": (0,)})],
+        # What only the ops after a product read is made there.
+        [("tanh", "x"), LINEAR, ("multiply", "r1", "r0")],
     ],
-    "statistics": [
+    "phases": [
         [("sum", "x", {"axes": (0,)}), ("subtract", "x", "r0")],
         [
             ("sum", "x", {"axes": (0,)}),
@@ -90,6 +95,24 @@ TAKEN = {
             ("tanh", "r0"),
             ("multiply", "r1", "r2"),
         ],
+        # What is over another shape than the rows is made before them, or after.
+        [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})],
+        [("relu", "b"), ("add", "x", "r0")],
+        [LINEAR, ("add", "cube", "r0")],
+        [("softmax", "x"), ("tanh", "b"), ("multiply", "r0", "r1")],
+        [("tanh", "b"), LINEAR, ("multiply", "r1", "r0")],
+        [("tanh", "b"), ("multiply", "x", "r0"), ("sum", "r1", {"axes": (0,)})],
+        # Columns that do not read each other, one after the other.
+        [
+            ("sum", "x", {"axes": (0,)}),
+            ("sum", "w", {"axes": (0,)}),
+            ("add", "x", "r0"),
+            ("add", "r1", "r2"),
+        ],
+        # What is kept of the columns, beside what is done with the rows.
+        [("sum", "x", {"axes": (0,)}), ("add", "r0", "b"), ("subtract", "x", "r0")],
+        # Means of rows.
+        [("sum", "x", {"axes": (1,)}), ("reshape", "r0", {"shape": (4, 1)}), ("add", "x", "r1")],
     ],
 }
 REFUSED = [
@@ -102,8 +125,8 @@ REFUSED = [
         [("relu", "x"), ("linear", "r0", "w")],
     ),
     (
-        "broadcast has another shape than relu",
-        [("relu", "b"), ("broadcast", "r0", {"shape": (4, 5)})],
+        "tanh before linear gains nothing: it lies in memory all the same",
+        [("tanh", "w"), ("linear", "x", "r0")],
     ),
     (
         "sum after linear gains nothing: no element-wise op over its rows follows",
@@ -144,24 +167,6 @@ REFUSED = [
     ),
     ("cross_entropy is a kernel of its own", [("cross_entropy", "x", "t"), ("relu", "r0")]),
     ("tanh reads nothing that the others give", [("relu", "x"), ("tanh", "x")]),
-    ("add has another shape than relu", [("relu", "b"), ("add", "x", "r0")]),
-    (
-        "add has another shape than the result of linear",
-        [LINEAR, ("add", "cube", "r0")],
-    ),
-    # What is made beside an op on rows would be stored over all of these.
-    (
-        "tanh has another shape than what softmax takes rows of",
-        [("softmax", "x"), ("tanh", "b"), ("multiply", "r0", "r1")],
-    ),
-    (
-        "broadcast has another shape than what sum takes rows of",
-        [("sum", "x"), ("broadcast", "r0", {"shape": (2,)}), ("sum", "r0")],
-    ),
-    (
-        "add has another shape than what sum takes rows of",
-        [("relu", "x"), ("sum", "r0"), ("add", "r0", "r1"), ("sum", "r1")],
-    ),
     ("sum reads nothing that the others give", [("relu", "x"), ("sum", "x")]),
     ("the kernel of sum takes nothing after it, such as relu", [("sum", "x"), ("relu", "r0")]),
 ]

@@ -95,11 +95,14 @@ def fused_calls(plan: Plan) -> dict[str, Call]:
 
 # What the gradient of statistics is made of, from the two sums on: columns, then rows.
 SUMS = "multiply multiply scale multiply divide column_statistics_grad add"
+# The next running statistics.
+KEPT = "subtract scale add subtract scale add"
+FIRST = f"linear column_statistics {KEPT} normalize relu"
 # The ops of calls, and their phases.
 CALLS = {
-    "linear column_statistics normalize relu": "gemm column_statistics map",
-    "column_statistics normalize tanh": "column_statistics map",
-    "column_statistics normalize": "column_statistics map",
+    FIRST: "gemm column_statistics map map_2",
+    f"column_statistics {KEPT} normalize tanh": "column_statistics map map_2",
+    f"column_statistics {KEPT} normalize": "column_statistics map map_2",
     f"relu.d0 normalize_sums normalize.d0 {SUMS} sum": "normalize_sums map column",
     f"tanh.d0 normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
     f"normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
@@ -177,17 +180,17 @@ def test_plans_can_be_read_back_and_edited(norm: ModuleType, name: str) -> None:
     target = target_named(name)
     plan = planned(norm.Net, target)
     assert parse_plan(str(plan)) == plan
-    call = fused_calls(plan)["linear column_statistics normalize relu"]
+    call = fused_calls(plan)[FIRST]
     text = kernel_text(call, target, "k")
-    assert all(f" k_{stage}(" in text for stage in ("gemm", "column_statistics", "map"))
-    gemm, statistics, spread = call.choice.stages
+    assert all(f" k_{stage}(" in text for stage in ("gemm", "column_statistics", "map", "map_2"))
+    gemm, statistics, kept, spread = call.choice.stages
     for stages, said in (
-        ((gemm, spread), "the stages of the phase column_statistics are missing"),
-        ((gemm, spread, statistics), "it must stand before those of the phase map"),
-        ((gemm, replace(statistics, name="column_statistic"), spread), "did you mean column_stat"),
-        ((gemm, statistics, replace(spread, name="maps.x")), "there is no phase maps here"),
-        ((gemm, statistics, replace(spread, name="map.x")), "phase map: "),
-        ((gemm, statistics, Stage("map", (("x", 3),))), "phase map: "),
+        ((gemm, kept, spread), "the stages of the phase column_statistics are missing"),
+        ((gemm, kept, statistics, spread), "it must stand before those of the phase map"),
+        ((gemm, replace(statistics, name="column_statistic"), kept), "did you mean column_stat"),
+        ((gemm, statistics, replace(kept, name="maps.x")), "there is no phase maps here"),
+        ((gemm, statistics, replace(kept, name="map.x"), spread), "phase map: "),
+        ((gemm, statistics, Stage("map", (("x", 3),)), spread), "phase map: "),
     ):
         with pytest.raises(VerifyError, match=said):
             target.cuts(call.node, replace(call.choice, stages=stages))
@@ -197,7 +200,7 @@ def test_plans_can_be_read_back_and_edited(norm: ModuleType, name: str) -> None:
 
 def test_a_table_decides_the_phase_that_it_is_about(norm: ModuleType) -> None:
     by_rule = CTarget(AVX2)
-    call = fused_calls(planned(norm.Net, by_rule))["linear column_statistics normalize relu"]
+    call = fused_calls(planned(norm.Net, by_rule))[FIRST]
     problem, other = by_rule.problem(call.node), by_rule.candidates(call.node)[-1]
     assert problem is not None and problem.kind == "gemm"
     chosen = CTarget(AVX2, Choices((Row(problem, other.stages),))).choose(call.node)
@@ -210,11 +213,12 @@ def test_explain_shows_stages_and_what_each_phase_moves(norm: ModuleType) -> Non
     options: dict[str, Any] = {"loss": MSE, "optimizer": SGD(lr=0.1), "batch": ROWS}
     found = noeira.explain(norm.Net, **options)
     first = found.launches[0]
-    assert first.stages == ("gemm", "column_statistics", "map")
-    assert "(3 stages: gemm, column_statistics, map)" in str(found)
+    assert first.stages == ("gemm", "column_statistics", "map", "map_2")
+    assert "(4 stages: gemm, column_statistics, map, map_2)" in str(found)
     whole, columns = ROWS * 8, 8
     product = ROWS * 6 + 6 * 8 + columns + whole
-    assert first.bytes == 4 * (product + whole + 2 * columns + whole + 4 * columns + whole)
+    kept = (2 + 2 + 2) * columns
+    assert first.bytes == 4 * (product + whole + 2 * columns + kept + whole + 4 * columns + whole)
 
 
 def test_suggestions_count_no_updates_of_running_statistics(norm: ModuleType) -> None:

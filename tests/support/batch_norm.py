@@ -139,9 +139,8 @@ class BatchNorm1D(Module):
             old = {"mean": mean, "rstd": rstd}
             mean, rstd = scope.emit("column_statistics", x)
             for name, new in (("mean", mean), ("rstd", rstd)):
-                place = scope.outside()
-                step = place.emit("scale", place.emit("subtract", new, old[name]), factor=MOMENTUM)
-                scope.update(name, place.emit("add", old[name], step))
+                step = scope.emit("scale", scope.emit("subtract", new, old[name]), factor=MOMENTUM)
+                scope.update(name, scope.emit("add", old[name], step))
         gain, shift = scope.param("gain"), scope.param("shift")
         return scope.emit("normalize", x, mean, rstd, gain, shift)
 

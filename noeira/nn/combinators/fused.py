@@ -84,15 +84,14 @@ class Fused(Chain):
     @classmethod
     def check(cls) -> None:
         super().check()
-        from noeira.ir.forms import across_views, refusal
+        from noeira.ir.forms import refusal
 
         kinds = tuple(map(kind, cls.parts()))
         if kinds in ONE_KERNEL:
             return
         # Most layers are the same in both phases, and so is the answer.
         for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
-            calls = [node for node in nodes if node.launches]
-            if reason := across_views(nodes) or refusal(calls):
+            if reason := refusal(nodes):
                 where = "" if phases == PHASES else f" in phase {phases[0]}"
                 raise FusionError(
                     f"{cls!r} cannot be one kernel{where}: {reason}\n\n"
@@ -135,9 +134,12 @@ def grouped(probes: Mapping[Phase, tuple[Node, ...]]) -> Iterator[tuple[Any, tup
 
 
 def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
-    """The calls of a fused type's kernel and the views between them, for two small samples; open
-    sizes are made up.
+    """What a fused type's kernel does for two small samples; open sizes are made up. What only
+    updates of states are made of is left out if it has no kernel with it.
     """
+    from noeira.ir.forms import refusal
+    from noeira.ir.fused import reshaping, with_views
+
     builder = Builder("probe")
     values = tensors(cls, Kaiming(), "f32").values()
     values |= {name: Value(name, COUNTER) for name in (SEED, TICK)}
@@ -146,8 +148,17 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
         builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
         for p in signature.inputs
     ]
-    Scope(builder, cls, values, phase=phase).run(*inputs)
-    return tuple(node for node in builder.nodes if node.group)
+    made = Scope(builder, cls, values, phase=phase).run(*inputs)
+    views = reshaping(builder.nodes)
+    kernel = tuple(node for node in builder.nodes if node.group and node.launches)
+    if refusal(whole := with_views(kernel, views)):
+        needed = {v.name for v in (made if isinstance(made, tuple) else (made,))}
+        for node in reversed(builder.nodes):
+            if not needed.isdisjoint(v.name for v in node.outputs):
+                needed |= {v.name for v in node.inputs}
+        kernel = tuple(n for n in kernel if not needed.isdisjoint(v.name for v in n.outputs))
+        return with_views(kernel, views)
+    return whole
 
 
 def small(signature: Signature) -> Signature:

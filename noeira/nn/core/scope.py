@@ -86,7 +86,7 @@ class Scope:
         """Let the buffer `name` of the module here be `new` from the next step on, if this one is
         ok. In this step it has the value that `param` gives throughout.
 
-        What only `new` is made of belongs to no kernel of a fused type: emit it `outside`.
+        In a fused type, what `new` is made of is part of its kernel, if that takes it.
         Raises CompositionError if there is no such buffer, or it cannot become this.
         """
         check_update(self, name, new)
