@@ -171,9 +171,9 @@ def stored_operands(body: Body, by_id: Mapping[str, Operand]) -> Operands:
     if body.anchor is None:
         return Operands()
     targets = dict(zip((v.name for v in body.outputs), body.targets, strict=True))
-    found = [by_id.get(targets.get(value.name, ""), "") for value in body.anchor.inputs]
     names = body.anchor.op.operands
-    return Operands(**dict(zip_longest(names, found[: len(names)], fillvalue="")))
+    found = [by_id.get(targets.get(value.name, ""), ABSENT) for value in body.anchor.inputs]
+    return Operands(**(dict.fromkeys(names, ABSENT) | dict(zip(names, found, strict=False))))
 
 
 def variadic(op: Op) -> str:
