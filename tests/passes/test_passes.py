@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pass_jobs import SMALL, run
 from stateful_layers import RunningMean
-from timing import near_linear, seconds
+from timing import near_linear, quick
 
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.builder import Builder
@@ -294,7 +294,7 @@ def test_names_inside_a_fused_body_are_taken():
 def test_all_passes_are_quick_and_near_linear():
     small, twice = (deep(layers).step() for layers in (166, 332))
     assert 2000 < len(deep_step(166).nodes) < 2100
-    assert seconds(lambda: resume(small)(small)) < 0.3
+    assert quick(lambda: resume(small)(small), 0.3)
     assert near_linear(lambda dump: resume(dump)(dump), small, twice)
 
 
