@@ -151,8 +151,7 @@ def rows_operand(body: Body) -> Value:
     """The operand whose rows the anchor's kernel runs over, of the shape that it takes it in."""
     anchor = body.anchor
     assert anchor is not None
-    taken = anchor.op.rows(anchor.attrs, *(v.type for v in anchor.inputs))
-    return replace(anchor.inputs[anchor.op.rows_at], type=taken)
+    return replace(anchor.inputs[anchor.op.rows_at], type=anchor.rows)
 
 
 def rows_dtype(body: Body) -> str:

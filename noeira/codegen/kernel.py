@@ -140,7 +140,6 @@ def kernel_view(
         scratch_arrays(anchor.scratch(body, cut), phases.scratch_bytes),
         carried,
         operand_code(body, head),
-        stored=stored_operands(body, by_id),
     )
 
 
@@ -164,16 +163,6 @@ def named_operands(body: Body, by_id: Mapping[str, Operand]) -> Operands:
         found = [*found[:rest], tuple(found[rest:])]
     given = dict(zip(op.operands, found, strict=False))
     return Operands(**(dict.fromkeys(op.operands, ABSENT) | given))
-
-
-def stored_operands(body: Body, by_id: Mapping[str, Operand]) -> Operands:
-    """The arguments that operands of an anchor are stored to, which the head makes."""
-    if body.anchor is None:
-        return Operands()
-    targets = dict(zip((v.name for v in body.outputs), body.targets, strict=True))
-    names = body.anchor.op.operands
-    found = [by_id.get(targets.get(value.name, ""), ABSENT) for value in body.anchor.inputs]
-    return Operands(**(dict.fromkeys(names, ABSENT) | dict(zip(names, found, strict=False))))
 
 
 def variadic(op: Op) -> str:

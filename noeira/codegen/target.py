@@ -13,7 +13,6 @@ from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.choices import Choices, Problem, Row
 from noeira.ir.graph import Node
-from noeira.ir.phasing import kind_of
 from noeira.ir.plan import Choice, Plan, Stage
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Target:
         own = described(body.stem, self.language)
         if own is not None:
             return own
-        takes_rows = body.anchor is not None and kind_of(body.anchor) == "row"
+        takes_rows = body.anchor is not None and body.anchor.kind == "row"
         return self.default_rows if takes_rows else self.default
 
     def choose(self, node: Node) -> Choice:

@@ -198,8 +198,6 @@ class Kernel:
 
     operand, result: the anchor's arguments by the op's own names, `k.operand.x`, `k.result.loss`;
     the first result, if it has no name, is `k.result.y`. inputs, outputs: all arguments in order.
-    stored: where an operand lies that the head makes, `k.stored.x`, if it is a result or read by a
-    later phase.
     head, tail: the element-wise code before and after the anchor, which hands its result to the
     tail as `r0`; made: what of the head leads to its result.
     held: the operands whose rows are kept in registers.
@@ -223,7 +221,6 @@ class Kernel:
     carried: tuple[ScratchOperand, ...] = ()
     made: Elementwise = Elementwise("")
     held: tuple[str, ...] = ()
-    stored: Operands = field(default_factory=Operands)
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -4,11 +4,12 @@ other, and element-wise ops after it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.ir.graph import Node, Value
-from noeira.ir.phasing import Order
+from noeira.ir.phasing import ANCHOR, TAIL, Order
 from noeira.ir.types import ALIGNMENT, TensorType
 
 
@@ -126,29 +127,46 @@ def joined(parts: Sequence[Node]) -> Phases:
 
 
 def divided(parts: Sequence[Node], inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> Phases:
-    """Parts divided into phases. A tail may hold more parts that are not element-wise, which no
-    form takes.
-    """
+    """Parts divided into phases."""
     order = Order(parts)
     given = tuple(f"a{i}" for i in range(len(inputs)))
     results = {v.name: f"y{i}" for i, v in enumerate(outputs)}
-    if not max(order.phase):
-        targets = tuple(results[v.name] for v in outputs)
-        body = Body(*order.roles(0), inputs, outputs, given, targets)
+    roles = roles_of(order)
+    if len(roles) == 1:
+        body = Body(*roles[0], inputs, outputs, given, tuple(results.values()))
         return Phases((body,), inputs, outputs)
     scratch = left_for_later(order, results)
     names = dict(zip((v.name for v in inputs), given, strict=True)) | results
     names |= {name: one.id for name, one in scratch.items()}
-    bodies = []
-    for number in range(max(order.phase) + 1):
-        head, anchor, tail = order.roles(number)
-        own = (*head, *([anchor] if anchor else ()), *tail)
-        made = {v.name: v for part in own for v in part.outputs}
-        read = tuple(dict.fromkeys(v for part in own for v in part.inputs if v.name not in made))
-        kept = tuple(v for name, v in made.items() if name in names)
-        sides = (tuple(names[v.name] for v in side) for side in (read, kept))
-        bodies.append(Body(head, anchor, tail, read, kept, *sides))
-    return Phases(tuple(bodies), inputs, outputs, tuple(scratch.values()))
+    bodies = tuple(body_among(names, *own) for own in roles)
+    return Phases(bodies, inputs, outputs, tuple(scratch.values()))
+
+
+def roles_of(order: Order) -> list[tuple[tuple[Node, ...], Node | None, tuple[Node, ...]]]:
+    """Head, anchor and tail of each phase. What is done before or after an anchor's kernel is the
+    head of a phase without one.
+    """
+    heads, anchors, tails = (defaultdict[int, list[Node]](list) for _ in range(3))
+    for part, phase, stage in zip(order.parts, order.phase, order.stage, strict=True):
+        (anchors if stage == ANCHOR else tails if stage == TAIL else heads)[phase].append(part)
+    return [
+        (tuple(heads[phase]), next(iter(anchors[phase]), None), tuple(tails[phase]))
+        for phase in range(max(order.phase) + 1)
+    ]
+
+
+def body_among(
+    names: Mapping[str, str], head: tuple[Node, ...], anchor: Node | None, tail: tuple[Node, ...]
+) -> Body:
+    """One of several phases; what crosses from one to another, or into the call or out of it, has a
+    name.
+    """
+    parts = (*head, *([anchor] if anchor else ()), *tail)
+    made = {v.name: v for part in parts for v in part.outputs}
+    read = tuple(dict.fromkeys(v for part in parts for v in part.inputs if v.name not in made))
+    kept = tuple(v for name, v in made.items() if name in names)
+    sides = (tuple(names[v.name] for v in side) for side in (read, kept))
+    return Body(head, anchor, tail, read, kept, *sides)
 
 
 def left_for_later(order: Order, results: Mapping[str, str]) -> dict[str, Scratch]:

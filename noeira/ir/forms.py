@@ -7,12 +7,13 @@ An op says itself what its kernel takes: `takes` of `noeira.ir.op.Op`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from noeira.ir.body import Body, Phases, joined
 from noeira.ir.graph import Node
-from noeira.ir.phasing import kind_of, rows_of, runs_by_rows, seen_through, shape_of
+from noeira.ir.phasing import seen_through
 from noeira.ir.types import computed, computed_in
 
 
@@ -26,36 +27,49 @@ class Form:
 
 def map_form(phases: Phases) -> str:
     """Any chain of element-wise ops over one number of elements."""
-    return second(phases) or map_body(phases.bodies[0])
+    (body,) = phases.bodies
+    return one_dtype(body)
 
 
 def anchor_form(phases: Phases) -> str:
     """One op that is not element-wise, with element-wise ops over its rows before it, and over its
     result after it, where its kernel takes them.
     """
-    return second(phases) or anchor_body(phases.bodies[0])
+    (body,) = phases.bodies
+    return one_dtype(body)
 
 
 def phases_form(phases: Phases) -> str:
     """Several phases, each of which is as one of the first two forms. A product is the first or the
-    last that is not element-wise; what follows the first reads what is made before it, or is over
-    the columns of a batch and something follows it.
+    last that is not element-wise, and does not follow another; what follows the first reads what
+    is made before it, or is over the columns of a batch and something follows it.
     """
-    if not phases.several:
-        return "there is nothing that waits for another"
     for body in phases.bodies:
-        if reason := anchor_body(body) if body.anchor else map_body(body):
+        if reason := one_dtype(body):
             return reason
-    numbers = [number for number, body in enumerate(phases.bodies) if body.anchor]
-    for number in numbers:
-        anchor = phases.bodies[number].anchor
-        assert anchor is not None
-        if kind_of(anchor) == "alone" or (kind_of(anchor) != "column" and not anchor.op.takes):
+    anchors = [body.anchor for body in phases.bodies if body.anchor]
+    last = ending if phases.bodies[-1].anchor is None else gaining
+    return own_kernel(anchors) or products(anchors) or last(phases)
+
+
+def own_kernel(anchors: Sequence[Node]) -> str:
+    """Which op's kernel does nothing else."""
+    for anchor in anchors:
+        if anchor.kind == "alone" or (anchor.kind != "column" and not anchor.op.takes):
             return f"{anchor.op.name} is a kernel of its own"
-        if kind_of(anchor) == "contraction" and number not in (numbers[0], numbers[-1]):
+    return ""
+
+
+def products(anchors: Sequence[Node]) -> str:
+    """Which product stands where none may."""
+    for before, anchor in pairwise(anchors):
+        if before.kind == anchor.kind == "contraction":
+            name = anchor.op.name
+            return f"{name} after {before.op.name} is a second contraction; a kernel has one"
+    for anchor in anchors[1:-1]:
+        if anchor.kind == "contraction":
             return f"{anchor.op.name} stands between ops that are not element-wise"
-    last = phases.bodies[-1]
-    return ending(phases) if last.anchor is None else gaining(phases, numbers)
+    return ""
 
 
 def ending(phases: Phases) -> str:
@@ -66,46 +80,56 @@ def ending(phases: Phases) -> str:
     maker = before.anchor
     if maker is None or "tail" in maker.op.takes:
         return ""
-    if any(shape_of(part) != shape_of(maker) for part in last.head):
+    if any(part.outputs[0].type.shape != maker.outputs[0].type.shape for part in last.head):
         return ""
     return f"the kernel of {maker.op.name} takes nothing after it, such as {last.head[0].op.name}"
 
 
-def gaining(phases: Phases, numbers: Sequence[int]) -> str:
+def gaining(phases: Phases) -> str:
     """Why an anchor behind others gains nothing: it and its ops before and after it read nothing
-    that an earlier phase makes, but as it lies in memory.
+    that an earlier phase makes, but as it lies in memory. Why the first gains nothing by what is
+    before it: nothing else reads that.
     """
-    made, last = set[str](), len(phases.bodies) - 1
-    for number, body in enumerate(phases.bodies):
-        anchor = body.anchor
-        if number > numbers[0] and anchor is not None and not body.head:
-            followed = number < last and kind_of(anchor) == "column"
-            read = any(v.name in made for part in body.tail for v in part.inputs)
-            if not followed and not read:
-                name, maker = anchor.op.name, phases.bodies[number - 1].parts[-1].op.name
-                why = "no element-wise op over its rows follows"
-                return f"{name} after {maker} gains nothing: {why}"
-        made |= {v.name for v in body.outputs}
+    made, bodies, anchored = dict[str, Node](), phases.bodies, False
+    for number, body in enumerate(bodies):
+        if body.anchor is not None and not body.head:
+            followed = anchored and body.anchor.kind == "column" and number < len(bodies) - 1
+            later = body.tail if anchored else (*body.tail, *parts_of(bodies[number + 1 :]))
+            if made and not followed and not any(v.name in made for p in later for v in p.inputs):
+                return no_gain(made, body.anchor, anchored)
+        anchored |= body.anchor is not None
+        made |= {v.name: part for part in body.parts for v in part.outputs}
     return ""
 
 
-def second(phases: Phases) -> str:
-    """Which part would begin a second phase."""
-    if not phases.several:
-        return ""
-    return f"{phases.bodies[1].parts[0].op.name} waits for another phase"
+def parts_of(bodies: Sequence[Body]) -> tuple[Node, ...]:
+    """All that some phases do."""
+    return tuple(part for body in bodies for part in body.parts)
 
 
-def map_body(body: Body) -> str:
-    """Why a phase is no chain of element-wise ops; empty if it is."""
-    if body.anchor is not None:
-        return f"{body.anchor.op.name} is not element-wise"
-    return same_dtype(body.head, part_dtype(body.head[0]), body.head[0].op.name)
+def no_gain(made: Mapping[str, Node], anchor: Node, anchored: bool) -> str:
+    """What to say of an anchor that does nothing with what is made before it."""
+    name, maker = anchor.op.name, list(made.values())[-1].op.name
+    if anchored:
+        return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
+    makes_rows = anchor.inputs[anchor.op.rows_at].name in made
+    why = "put it into the type before it" if makes_rows else "it lies in memory all the same"
+    return f"{maker} before {name} gains nothing: {why}"
 
 
 def part_dtype(part: Node) -> str:
     """The dtype that an element-wise op is computed in."""
     return computed_in(v.type.dtype for v in (*part.inputs, *part.outputs))
+
+
+def one_dtype(body: Body) -> str:
+    """Which part of a phase is not computed in the dtype of the others."""
+    if body.anchor is None:
+        return same_dtype(body.head, part_dtype(body.head[0]), body.head[0].op.name)
+    name, rows = body.anchor.op.name, body.anchor.rows
+    made = body.anchor.outputs[0].type
+    before = same_dtype(body.head, computed(rows.dtype), name)
+    return before or same_dtype(body.tail, computed(made.dtype), name)
 
 
 def same_dtype(parts: Sequence[Node], dtype: str, name: str) -> str:
@@ -116,99 +140,7 @@ def same_dtype(parts: Sequence[Node], dtype: str, name: str) -> str:
     return ""
 
 
-def anchor_body(body: Body) -> str:
-    """Why a phase is no op that is not element-wise, with the ops that its kernel takes around it;
-    empty if it is.
-    """
-    if body.anchor is None:
-        return "every op is element-wise"
-    if len(body.parts) == 1:
-        return ""
-    return alone(body) or several(body) or before(body) or after(body)
-
-
-def alone(body: Body) -> str:
-    """Which part takes no others."""
-    ops = (part.op for part in body.parts if part.op.kind != "map")
-    name = next((op.name for op in ops if not op.takes), "")
-    return f"{name} is a kernel of its own" if name else ""
-
-
-def several(body: Body) -> str:
-    """Which part of the tail would be a second anchor."""
-    assert body.anchor is not None
-    second = next((part for part in body.tail if part.op.kind != "map"), None)
-    if second is None:
-        return ""
-    if kind_of(second) == kind_of(body.anchor):
-        what = f"is a second {kind_of(second)}; a kernel has one"
-        return f"{second.op.name} after {body.anchor.op.name} {what}"
-    return f"{second.op.name} is not element-wise"
-
-
-def before(body: Body) -> str:
-    """Why the anchor does not take the head."""
-    assert body.anchor is not None
-    name, rows = body.anchor.op.name, body.anchor.inputs[body.anchor.op.rows_at]
-    if body.head and "head" not in body.anchor.op.takes:
-        makes_rows = any(rows.name == v.name for part in body.head for v in part.outputs)
-        why = "put it into the type before it" if makes_rows else "it lies in memory all the same"
-        return f"{body.head[0].op.name} before {name} gains nothing: {why}"
-    dtype = computed(rows.type.dtype)
-    return elsewhere(body) or same_dtype(body.head, dtype, name) or by_rows(body)
-
-
-def elsewhere(body: Body) -> str:
-    """Which operand the head would make beside that of the anchor's rows."""
-    assert body.anchor is not None
-    op, maker = body.anchor.op, {v.name: part.op for part in body.head for v in part.outputs}
-    for position, value in enumerate(body.anchor.inputs):
-        if value.name in maker and position != op.rows_at:
-            made, wanted = op.operands[position], op.operands[op.rows_at]
-            return (
-                f"{maker[value.name].name} makes {made} of {op.name}; its kernel has {wanted} made"
-            )
-    return ""
-
-
-def by_rows(body: Body) -> str:
-    """Which operand of the head changes where the anchor's kernel takes elements for a row, which
-    it reads one by one, or all of one.
-    """
-    if not body.head:
-        return ""
-    assert body.anchor is not None
-    op, made = body.anchor.op, {v.name for part in body.head for v in part.outputs}
-    shape = rows_of(body.anchor).shape
-    columns = shape[-1] if shape else 1
-    for part in body.head:
-        for value in part.inputs:
-            if value.name not in made and not runs_by_rows(part, value, columns):
-                return (
-                    f"{part.op.name} repeats {value.type} within the {columns} elements that "
-                    f"{op.name} takes as a row"
-                )
-    return ""
-
-
-def after(body: Body) -> str:
-    """Why the anchor does not take the tail."""
-    assert body.anchor is not None
-    name, made = body.anchor.op.name, body.anchor.outputs[0].type
-    if body.tail and "tail" not in body.anchor.op.takes:
-        return f"the kernel of {name} takes nothing after it, such as {body.tail[0].op.name}"
-    columns = made.shape[-1] if made.shape else 1
-    for part in body.tail:
-        for value in part.inputs:
-            if not runs_by_rows(part, value, columns):
-                return (
-                    f"{part.op.name} repeats {value.type} within the {columns} elements of a row "
-                    f"that {name} gives"
-                )
-    return same_dtype(body.tail, computed(made.dtype), name)
-
-
-FORMS = (
+MAP, ANCHOR, PHASES = FORMS = (
     Form("map", map_form),
     Form("anchor", anchor_form),
     Form("phases", phases_form),
@@ -235,22 +167,20 @@ def connected(parts: Sequence[Node]) -> str:
     return f"{apart.op.name} reads nothing that the others give" if apart else ""
 
 
+def judged(parts: Sequence[Node]) -> tuple[Form, str]:
+    """The form that nodes have as one kernel, and why it refuses them; "" if it does not."""
+    phases = joined(parts)
+    form = PHASES if phases.several else ANCHOR if phases.bodies[0].anchor else MAP
+    return form, connected(parts) or form.fits(phases)
+
+
 def form_of(parts: Sequence[Node]) -> Form | None:
     """The form that takes these nodes as one kernel, if any."""
-    if connected(parts):
-        return None
-    phases = joined(parts)
-    return next((form for form in FORMS if not form.fits(phases)), None)
+    form, reason = judged(parts)
+    return None if reason else form
 
 
 def refusal(parts: Sequence[Node]) -> str:
     """Why no form takes these nodes as one kernel; empty if one does."""
-    if form_of(parts):
-        return ""
-    if reason := connected(parts):
-        return reason
-    phases = joined(parts)
-    if phases.several:
-        return phases_form(phases)
-    body = phases.bodies[0]
-    return anchor_body(body) if body.anchor else map_body(body)
+    _, reason = judged(parts)
+    return reason

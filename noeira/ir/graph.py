@@ -90,6 +90,16 @@ class Node:
         """
         return self.op.types(self.attrs, [v.type for v in self.inputs])
 
+    @cached_property
+    def kind(self) -> str:
+        """What a kernel may join it with, see `Op.kind_of`."""
+        return self.op.kind_of(self.attrs, *(v.type for v in self.inputs))
+
+    @cached_property
+    def rows(self) -> TensorType:
+        """What the kernel of an anchor takes row by row, see `Op.rows`."""
+        return self.op.rows(self.attrs, *(v.type for v in self.inputs))
+
     def __str__(self) -> str:
         from noeira.ir.text.printer import node_lines
 

@@ -18,7 +18,7 @@ Nodes of different groups, or of none, are never joined.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -30,15 +30,21 @@ from noeira.ir.order import ordered_and_stuck, topological
 from noeira.passes.base import Pass, same_nodes
 
 Body = tuple[Node, ...]
+# How many nodes in a row must have joined before as many are tried at once.
+STREAK = 4
 
 
 class Work:
-    """Where each node of a graph stands, and what can be one piece of work."""
+    """Where each node of a graph stands, who reads it, and what can be one piece of work."""
 
     def __init__(self, graph: ComputeGraph) -> None:
         self.nodes = graph.nodes
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
         self.views = reshaping(graph.nodes)
+        self.readers = defaultdict[str, list[int]](list)
+        for i, node in enumerate(graph.nodes):
+            for value in node.inputs:
+                self.readers[value.name].append(i)
 
     def seen(self, value: Value) -> str:
         """The name of the value that a value lies in, seen through views of all of it."""
@@ -56,19 +62,18 @@ class Work:
         return self.index[id(node)]
 
     def path_returns(self, body: Body) -> bool:
-        """Whether joining the nodes would make a cycle: only nodes between the first and the last
-        can tell.
-        """
-        inside = {id(n) for n in body}
-        made = {v.name for n in body for v in n.outputs}
-        tainted = set[str]()
-        first, last = self.of(body[0]), self.of(body[-1])
-        for node in self.nodes[first : last + 1]:
-            if id(node) in inside:
-                if any(v.name in tainted for v in node.inputs):
-                    return True
-            elif any(v.name in made or v.name in tainted for v in node.inputs):
-                tainted |= {v.name for v in node.outputs}
+        """Whether joining the nodes would make a cycle: what reads them outside leads to one."""
+        inside, last = set(map(self.of, body)), self.of(body[-1])
+        pending, seen = list(body), set[int]()
+        while pending:
+            node = pending.pop()
+            for reader in (i for value in node.outputs for i in self.readers[value.name]):
+                if reader in inside:
+                    if self.of(node) not in inside:
+                        return True
+                elif reader < last and reader not in seen:
+                    seen.add(reader)
+                    pending.append(self.nodes[reader])
         return False
 
 
@@ -147,52 +152,83 @@ def bodies_of(
 def cover(members: Body, work: Work) -> list[Body]:
     """In order, each node makes one kernel of all that it reads from, or joins the first of them
     that it still fits, else opens its own; then these make one of all that they read from, too.
+
+    Where some nodes in a row have joined, as many more are tried at once: what makes one large
+    kernel is not asked for again after each node.
     """
-    kernels = dict[int, Body]()
-    home: dict[str, int] = {}
+    found, at, streak = Cover(work), 0, 0
+    while at < len(members):
+        run = members[at : at + streak]
+        if streak >= STREAK and found.join_all(run):
+            at, streak = at + len(run), streak + len(run)
+        else:
+            before = streak if streak < STREAK else 0
+            streak = before + 1 if found.place(members[at]) else 0
+            at += 1
+    return [found.kernels[number] for number in sorted(found.kernels)]
 
-    def read_by(parts: Iterable[Node]) -> set[int]:
-        return {home[n] for part in parts for n in map(work.seen, part.inputs) if n in home}
 
-    for node in members:
+class Cover:
+    """Kernels, numbered, and the number of the one that makes each value."""
+
+    def __init__(self, work: Work) -> None:
+        self.work, self.kernels, self.home = work, dict[int, Body](), dict[str, int]()
+
+    def read_by(self, parts: Iterable[Node]) -> set[int]:
+        """The kernels that make what parts read."""
+        names = (self.work.seen(value) for part in parts for value in part.inputs)
+        return {self.home[name] for name in names if name in self.home}
+
+    def join_all(self, run: Body) -> bool:
+        """Make one kernel of nodes and all that they read from, if that can be."""
+        taken = tuple(sorted(self.read_by(run)))
+        grown = self.together(taken, run)
+        if grown:
+            self.keep(grown, taken)
+        return bool(grown)
+
+    def place(self, node: Node) -> bool:
+        """Give a node a kernel; whether it joins one."""
         grown, taken = (node,), tuple[int, ...]()
-        for numbers in joinable(read_by(grown), kernels, read_by):
-            if wider := together(numbers, kernels, node, work):
+        for numbers in self.joinable(self.read_by(grown)):
+            if wider := self.together(numbers, (node,)):
                 grown, taken = wider, numbers
                 break
-        while taken and (numbers := tuple(sorted({*taken, *read_by(grown)}))) != taken:
-            if not (wider := together(numbers, kernels, node, work)):
+        while taken and (numbers := tuple(sorted({*taken, *self.read_by(grown)}))) != taken:
+            if not (wider := self.together(numbers, (node,))):
                 break
             grown, taken = wider, numbers
-        number = taken[0] if taken else len(home)
+        self.keep(grown, taken)
+        return bool(taken)
+
+    def joinable(self, found: set[int]) -> Iterator[tuple[int, ...]]:
+        """The kernels that a node may join, which reads from those found: all of these, as one;
+        then each; then all with those that they read from.
+        """
+        if len(found) > 1:
+            yield tuple(sorted(found))
+        yield from ((number,) for number in sorted(found))
+        while (wider := found | self.read_by(self.parts(found))) != found:
+            found = wider
+            yield tuple(sorted(found))
+
+    def parts(self, numbers: Iterable[int]) -> Iterator[Node]:
+        """The nodes of kernels."""
+        return (part for number in numbers for part in self.kernels[number])
+
+    def together(self, numbers: tuple[int, ...], run: Body) -> Body:
+        """Kernels and nodes as one; nothing if they cannot be."""
+        parts = (part for part in self.parts(numbers) if part.launches)
+        grown = with_views((*sorted(parts, key=self.work.of), *run), self.work.views)
+        return () if self.work.refusal(grown) else grown
+
+    def keep(self, grown: Body, taken: tuple[int, ...]) -> None:
+        """Put a kernel in place of those that were taken into it."""
+        number = taken[0] if taken else len(self.home)
         for one in taken:
-            del kernels[one]
-        kernels[number] = grown
-        home |= {v.name: number for part in grown for v in part.outputs}
-    return [kernels[number] for number in sorted(kernels)]
-
-
-def together(numbers: tuple[int, ...], kernels: Mapping[int, Body], node: Node, work: Work) -> Body:
-    """Kernels and a node as one; nothing if they cannot be."""
-    parts = (part for number in numbers for part in kernels[number] if part.launches)
-    grown = with_views((*sorted(parts, key=work.of), node), work.views)
-    return () if work.refusal(grown) else grown
-
-
-def joinable(
-    found: set[int],
-    kernels: Mapping[int, Body],
-    read_by: Callable[[Iterable[Node]], set[int]],
-) -> Iterator[tuple[int, ...]]:
-    """The kernels that a node may join, which reads from those found: all of these, as one; then
-    each; then all with those that they read from.
-    """
-    if len(found) > 1:
-        yield tuple(sorted(found))
-    yield from ((number,) for number in sorted(found))
-    while (wider := found | read_by(part for n in found for part in kernels[n])) != found:
-        found = wider
-        yield tuple(sorted(found))
+            del self.kernels[one]
+        self.kernels[number] = grown
+        self.home |= {v.name: number for part in grown for v in part.outputs}
 
 
 def joined(graph: ComputeGraph, bodies: Sequence[Body]) -> list[Node]:

@@ -23,11 +23,11 @@ class RunningMean(Module):
     def trace(cls, scope: Scope, x: Value) -> Value:
         mean = scope.param("mean")
         if scope.phase == "train":
-            old, place = mean, scope.outside()
-            mean = place.emit("sum", x, axes=(0,), scale=1 / x.type.shape[0])
-            moved = place.emit("subtract", mean, old)
-            scope.update("mean", place.emit("add", old, place.emit("scale", moved, factor=0.25)))
-            scope.update("calls", place.emit("count", scope.param("calls")))
+            old = mean
+            mean = scope.emit("sum", x, axes=(0,), scale=1 / x.type.shape[0])
+            moved = scope.emit("scale", scope.emit("subtract", mean, old), factor=0.25)
+            scope.update("mean", scope.emit("add", old, moved))
+            scope.update("calls", scope.emit("count", scope.param("calls")))
         centred = scope.emit("subtract", x, mean)
         return scope.emit("add", centred, scope.param("shift"))
 

@@ -104,12 +104,8 @@ class Scope:
                 'do so where scope.phase is "train"; to trace it, give a loss'
             )
         number = float(next(self.streams))
-        stream = self.outside().emit("constant", value=number, dtype="i64", hint="stream")
+        stream = self.emit("constant", value=number, dtype="i64", hint="stream")
         return self.values[SEED], self.values[TICK], stream
-
-    def outside(self) -> Scope:
-        """This place outside the fused type around it, for nodes that are not in its kernel."""
-        return replace(self, group="")
 
     def no_param(self, name: str) -> CompositionError:
         """The error for a tensor that the module does not have."""

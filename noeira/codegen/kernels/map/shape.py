@@ -5,7 +5,6 @@ from __future__ import annotations
 from noeira.ir.body import Body
 from noeira.ir.broadcasting import columns_of, walk_of
 from noeira.ir.forms import part_dtype
-from noeira.ir.phasing import shape_of
 
 
 def map_shape(body: Body) -> tuple[str, int, int]:
@@ -14,7 +13,7 @@ def map_shape(body: Body) -> tuple[str, int, int]:
     """
     size, made = body.head[0].outputs[0].type.size, {v.name for p in body.head for v in p.outputs}
     walks = (
-        walk_of(value.type.shape, shape_of(part))
+        walk_of(value.type.shape, part.outputs[0].type.shape)
         for part in body.head
         for value in part.inputs
         if value.name not in made
