@@ -279,9 +279,10 @@ class Kernel:
         held = self.held if place else ()
         given = {name: called(self.operand, name, "operand") for name in self.fresh(reads)}
         made_here = last and not any(getattr(self.operand, name) is MADE for name in held)
+        head = self.head if made_here else self.made
         parts = [
-            self.before(given, self.head if made_here else self.made, held),
-            self.taken(given, self.made.result, held, place),
+            self.before(given, head, held),
+            self.taken(given, head.result, held, place),
             Elementwise(self.view.dtype, lines=(statements,) if statements.strip() else ()),
             *(self.finished(name, value) for name, value in (writes or {}).items()),
         ]

@@ -109,7 +109,7 @@ def padded(offset: int) -> int:
 
 def phases_of(node: Node) -> Phases:
     """The phases of a node, fused or not."""
-    return divided(node.parts, node.inputs, node.outputs)
+    return divided(Order(node.parts), node.inputs, node.outputs)
 
 
 def body_of(node: Node) -> Body:
@@ -118,17 +118,16 @@ def body_of(node: Node) -> Body:
     return body
 
 
-def joined(parts: Sequence[Node]) -> Phases:
-    """Parts that may become one node, of which every result is given."""
+def joined(parts: Sequence[Node], order: Order) -> Phases:
+    """The phases of parts that may become one node, of which every result is given."""
     made = {v.name for part in parts for v in part.outputs}
     inputs = dict.fromkeys(v for part in parts for v in part.inputs if v.name not in made)
     launching = (part for part in parts if part.launches)
-    return divided(parts, tuple(inputs), tuple(v for part in launching for v in part.outputs))
+    return divided(order, tuple(inputs), tuple(v for part in launching for v in part.outputs))
 
 
-def divided(parts: Sequence[Node], inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> Phases:
-    """Parts divided into phases."""
-    order = Order(parts)
+def divided(order: Order, inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> Phases:
+    """The phases of a call."""
     given = tuple(f"a{i}" for i in range(len(inputs)))
     results = {v.name: f"y{i}" for i, v in enumerate(outputs)}
     roles = roles_of(order)

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from noeira.ir.body import Body, Phases, joined
 from noeira.ir.graph import Node
-from noeira.ir.phasing import seen_through
+from noeira.ir.phasing import Order
 from noeira.ir.types import computed, computed_in
 
 
@@ -147,31 +147,26 @@ MAP, ANCHOR, PHASES = FORMS = (
 )
 
 
-def connected(parts: Sequence[Node]) -> str:
-    """Why nodes are no one piece of work: each must read what another makes, or make what another
+def connected(order: Order) -> str:
+    """Why parts are no one piece of work: each must read what another makes, or make what another
     reads, and so on to the first.
     """
-    parts = seen_through(parts)
-    makers = {v.name: i for i, part in enumerate(parts) for v in part.outputs}
-    beside: list[list[int]] = [[] for _ in parts]
-    for reader, part in enumerate(parts):
-        for maker in (makers[v.name] for v in part.inputs if v.name in makers):
-            beside[reader].append(maker)
-            beside[maker].append(reader)
     reached, pending = {0}, [0]
     while pending:
-        near = [number for number in beside[pending.pop()] if number not in reached]
-        reached.update(near)
+        one = pending.pop()
+        near = {*(maker for maker, _ in order.reads[one]), *order.readers[one]} - reached
+        reached |= near
         pending += near
-    apart = next((part for i, part in enumerate(parts) if i not in reached), None)
+    apart = next((part for i, part in enumerate(order.parts) if i not in reached), None)
     return f"{apart.op.name} reads nothing that the others give" if apart else ""
 
 
 def judged(parts: Sequence[Node]) -> tuple[Form, str]:
     """The form that nodes have as one kernel, and why it refuses them; "" if it does not."""
-    phases = joined(parts)
+    order = Order(parts)
+    phases = joined(parts, order)
     form = PHASES if phases.several else ANCHOR if phases.bodies[0].anchor else MAP
-    return form, connected(parts) or form.fits(phases)
+    return form, connected(order) or form.fits(phases)
 
 
 def form_of(parts: Sequence[Node]) -> Form | None:
@@ -182,5 +177,4 @@ def form_of(parts: Sequence[Node]) -> Form | None:
 
 def refusal(parts: Sequence[Node]) -> str:
     """Why no form takes these nodes as one kernel; empty if one does."""
-    _, reason = judged(parts)
-    return reason
+    return judged(parts)[1]

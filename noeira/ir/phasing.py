@@ -1,21 +1,22 @@
 """In which phase of its kernel each part is done.
 
-A *phase* is one loop: element-wise ops over one number of elements, or an *anchor*, a part that is
+A *phase* is one loop: element-wise ops over one number of elements; or an *anchor*, a part that is
 not element-wise, with a *head*, ops over its rows before it, and a *tail*, ops over its result
 after it, as far as its kernel takes them. Phases run one after the other.
 
-1. Levels. A part is done in the level of what it reads. But if that follows an anchor of the level,
-   and the part cannot be in the tail of that, it waits for the next one. Element-wise ops that only
-   later levels read are done there, so that nothing is stored for them.
+1. Levels. A part is done in the level of what it reads; but if that follows an anchor of the level
+   whose tail cannot take the part, it waits for the next level. Element-wise ops that only later
+   levels read are done there, so that nothing is stored for them.
 2. Slots. Each anchor of a level has a slot. What follows anchors is in the slot of the last of
-   these, what leads to something with a slot in the first of theirs; the rest is where what it
-   reads is made.
-3. Stages. What follows the anchor of a slot is in its tail. What leads there is done as late as
-   what reads it allows: in the tail, in the head, or, if neither takes it, before the kernel. The
-   rest is done as early as what it reads allows: before, in the head, in the tail, or after. Ops
-   before and after a kernel are a phase for each number of elements; fewer come first.
+   these; what leads to something with a slot is in the first such; the rest is where what it reads
+   is made.
+3. Stages. What follows the anchor of its slot is in the tail. What leads there is done as late as
+   what reads it allows: in the tail, in the head, or, where these do not take it, before the
+   kernel. The rest is done as early as what it reads allows: in the head, in the tail, or, where
+   these do not take it, before or after. Ops before or after are a phase for each number of
+   elements, fewer first. So are those of a level without an anchor.
 
-For example, with f32[4, 5] but for `%mean`, `%old` and `%new`, f32[5]:
+For example, all f32[4, 5] but for `%mean`, `%old` and `%new`, which are f32[5]:
 
     %mean = sum(%x) {axes = [0]}      level 0   slot 0   anchor   phase 0
     %new = add(%mean, %old)           level 1   slot 1   before   phase 1
@@ -151,7 +152,8 @@ class Order:
                 last = min(last, stage[reader])
         if last == AFTER:
             return AFTER
-        return next((s for s in (TAIL, HEAD) if s <= last and self.takes(anchor, s, number)), BEFORE)
+        fits = (s for s in (TAIL, HEAD) if s <= last and self.takes(anchor, s, number))
+        return next(fits, BEFORE)
 
     def earliest(self, number: int, stage: Sequence[int]) -> int:
         """The stage of the rest, from those of what it reads."""

@@ -30,8 +30,8 @@ from noeira.ir.order import ordered_and_stuck, topological
 from noeira.passes.base import Pass, same_nodes
 
 Body = tuple[Node, ...]
-# How many nodes in a row must have joined before as many are tried at once.
-STREAK = 4
+# Fewer nodes than these are tried one after the other.
+SEVERAL = 6
 
 
 class Work:
@@ -132,39 +132,40 @@ def beside(graph: ComputeGraph) -> set[int]:
 def bodies_of(
     graph: ComputeGraph, stamp: str, members: Body, aside: Set[int], work: Work
 ) -> list[Body]:
-    """The kernels of several nodes that a group's nodes are joined into, without those aside if the
-    kernel does not take them. Raises FusionError.
+    """The kernels of several nodes that a group's nodes are joined into: one if that can be, for a
+    forward group without those aside if it must be. Raises FusionError.
     """
+    body = with_views(members, work.views)
+    if len(members) == 1:
+        return []
+    if not (reason := work.refusal(body)):
+        return [body]
     if stamp.endswith((ADJOINT, RECOMPUTED)):
         return [body for body in cover(members, work) if len(body) > 1]
-    body = with_views(members, work.views)
-    reason = work.refusal(body)
-    if reason and any(id(node) in aside for node in members):
-        members = tuple(node for node in members if id(node) not in aside)
-        body = with_views(members, work.views)
-        reason = work.refusal(body) if members else ""
-    if reason:
-        group = graph.group_of(stamp)
-        raise FusionError(f"{group.type} at {group.path} cannot be one kernel: {reason}")
-    return [body] if len(members) > 1 else []
+    kept = tuple(node for node in members if id(node) not in aside)
+    if len(kept) < len(members):
+        return bodies_of(graph, stamp, kept, aside, work) if kept else []
+    group = graph.group_of(stamp)
+    raise FusionError(f"{group.type} at {group.path} cannot be one kernel: {reason}")
 
 
 def cover(members: Body, work: Work) -> list[Body]:
     """In order, each node makes one kernel of all that it reads from, or joins the first of them
     that it still fits, else opens its own; then these make one of all that they read from, too.
 
-    Where some nodes in a row have joined, as many more are tried at once: what makes one large
-    kernel is not asked for again after each node.
+    Several are tried at once: half of what was refused, twice as many as were taken. So what makes
+    one large kernel is not asked for again after each node.
     """
-    found, at, streak = Cover(work), 0, 0
+    found, at, count = Cover(work), 0, len(members) // 2
     while at < len(members):
-        run = members[at : at + streak]
-        if streak >= STREAK and found.join_all(run):
-            at, streak = at + len(run), streak + len(run)
-        else:
-            before = streak if streak < STREAK else 0
-            streak = before + 1 if found.place(members[at]) else 0
+        run = members[at : at + count]
+        if count < SEVERAL:
+            count = count + 1 if found.place(members[at]) else 0
             at += 1
+        elif found.join_all(run):
+            at, count = at + len(run), 2 * count
+        else:
+            count = min(count, len(run)) // 2
     return [found.kernels[number] for number in sorted(found.kernels)]
 
 

@@ -19,6 +19,7 @@ from noeira.ir.body import joined as joined_phases
 from noeira.ir.builder import Builder
 from noeira.ir.forms import refusal
 from noeira.ir.graph import Value
+from noeira.ir.phasing import Order
 from noeira.nn import GELU, MSE, Fused, Linear, Module, Residual, Scope, Sequential, Sigmoid, Tanh
 
 SHAPES = ((1,), (5, 1), (33, 3), (9, 10), (2, 5, 63), (4, 200), (3, 261), (2, 2049))
@@ -135,10 +136,16 @@ class RowScaled(Module):
         return y * scope.emit("reshape", total, shape=(*total.type.shape, 1))
 
 
-def test_an_op_on_rows_follows_another_in_no_kernel() -> None:
-    said = "sum after softmax is a second row; a kernel has one"
-    with pytest.raises(noeira.FusionError, match=said):
-        Fused[RowScaled, Tanh]
+@pytest.mark.parametrize(
+    "target", [pytest.param("cpu", marks=needs_compiler), pytest.param("cuda-cpu", marks=needs_cxx)]
+)
+def test_an_op_on_rows_follows_another_in_one_call(target: str) -> None:
+    x = np.random.default_rng(0).standard_normal((7, 33)).astype("f4")
+    nets = [Sequential[one[RowScaled, Tanh], Linear[33, 3]] for one in (Fused, Sequential)]
+    first, _ = noeira.explain(nets[0], loss=MSE, entry="forward").launches
+    assert first.stages == ("softmax", "row_sum", "map")
+    joined, apart = (noeira.compile(net, batch=7, seed=1, target=target) for net in nets)
+    assert joined.forward(x).tobytes() == apart.forward(x).tobytes()
 
 
 def test_what_reads_another_result_than_the_first_is_a_phase_of_its_own() -> None:
@@ -147,6 +154,6 @@ def test_what_reads_another_result_than_the_first_is_a_phase_of_its_own() -> Non
     y, mean, _ = builder.emit("own_norm", x, gain)
     builder.emit("multiply", y, mean)
     assert refusal(builder.nodes) == ""
-    first, second = joined_phases(builder.nodes).bodies
+    first, second = joined_phases(builder.nodes, Order(builder.nodes)).bodies
     assert [part.op.name for part in first.parts] == ["own_norm"]
     assert [part.op.name for part in second.parts] == ["multiply"]

@@ -275,6 +275,18 @@ def row_sum_of(shape: tuple[int, ...], stored: bool) -> Group:
     return joined(f"… row sum{', stored' if stored else ''} {shape}", build)
 
 
+def beside_head(name: str, shape: tuple[int, ...], **attrs: Any) -> Group:
+    """An op on rows, and a result that is stored beside what it takes, made before that."""
+
+    def build(builder: Builder) -> tuple[Value, ...]:
+        (x,) = inputs(builder, shape)
+        y = builder.emit("scale", x, factor=0.5)
+        kept = builder.emit("tanh", y)
+        return kept, builder.emit(name, builder.emit("gelu", y), **attrs)
+
+    return joined(f"stored beside … {name} {shape}", build)
+
+
 @cache
 def fused_groups() -> tuple[Group, ...]:
     """Every fused kernel that is swept: all forms, and every activation behind a linear layer."""
@@ -318,6 +330,9 @@ def fused_groups() -> tuple[Group, ...]:
             for shape in ROWS
             for stored in (False, True)
         ),
+        *(beside_head("softmax", shape) for shape in ROWS),
+        beside_head("sum", (9, 10), axes=(-1,)),
+        beside_head("sum", (33, 7), axes=(0,)),
         joined("repeated", repeated),
         joined("without its mean", without_mean),
         before_sum((), (33, 17), ()),
