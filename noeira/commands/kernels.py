@@ -77,7 +77,7 @@ def in_form(form: str, stages: Stages, kernel: Shared) -> str:
         from noeira.commands.support.assembly import assembly
 
         assert isinstance(stages.target, CTarget)
-        return assembly(stages.source, kernel.functions, stages.target.isa)
+        return assembly(stages.source, kernel.functions, stages.target.machine)
     if form:
         from noeira.commands.support.machine_code import machine_code, ptx
 
@@ -94,8 +94,8 @@ def resources(stages: Stages, name: str | None) -> str:
 
     kernels = stages.kernels if name is None else [by_name(stages.kernels, name)]
     assert isinstance(stages.target, CudaTarget)
-    library = cuda_toolchain(stages.target.arch).build(stages.source)
-    lines = resource_lines(uses_of(kernels, library, stages.target.arch))
+    library = cuda_toolchain(stages.target.machine).build(stages.source)
+    lines = resource_lines(uses_of(kernels, library, stages.target.machine))
     return "\n".join([heading(stages, len(kernels)), "", *lines])
 
 

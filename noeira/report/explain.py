@@ -22,7 +22,8 @@ from noeira.report.runs import Run, by_path, fusible_runs, served
 from noeira.report.structure import origin_value
 from noeira.report.table import bytes_text, plural, table
 from noeira.runtime.program import Program
-from noeira.stages import StageOptions, Stages, c_target, stages_of
+from noeira.runtime.targets import TARGETS
+from noeira.stages import StageOptions, Stages, stages_of
 
 if TYPE_CHECKING:
     from noeira.codegen.sharing import Shared
@@ -233,7 +234,6 @@ def explain_program(program: Program, entry: str, resources: bool) -> Explanatio
     Raises NoeiraError if there is no such entry.
     """
     from noeira.codegen.sharing import shared_kernels
-    from noeira.compiler import render_plans
 
     program.prepare()
     name = entry or next(n for n in ("step", "gradients", "forward") if n in program.entries)
@@ -252,7 +252,7 @@ def explain_program(program: Program, entry: str, resources: bool) -> Explanatio
     if not resources:
         return explanation
     return with_uses(
-        explanation, kernels, target, lambda: render_plans(program.name, plans, target, earlier)
+        explanation, kernels, target, lambda: target.render(program.name, plans, earlier)
     )
 
 
@@ -269,7 +269,7 @@ def planned(found: Plan | ComputeGraph) -> Plan:
     """The plan itself; a graph that the reference runs, as C would run it here."""
     if isinstance(found, Plan):
         return found
-    target = c_target()
+    target = TARGETS["reference"].written_for()
     return make_plan(found, target.choose, target.name)
 
 

@@ -22,7 +22,6 @@ from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import plan_from
 from noeira.commands.support.plan_check import check_plan
-from noeira.compiler import render_plans
 from noeira.errors import DeviceError, NoeiraError, VerifyError
 from noeira.ir.choices import Choices
 from noeira.ir.graph import Node
@@ -146,7 +145,7 @@ def test_places_begin_at_whole_accesses() -> None:
     edited = re.sub(r"arena \+ \d+ size 80", "arena + 4 size 80", text, count=1)
     assert edited != text
     with pytest.raises(VerifyError, match="begins in arena at byte 4"):
-        render_plans("net", [parse_plan(edited)], TARGET)
+        TARGET.render("net", [parse_plan(edited)])
 
 
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:
@@ -167,7 +166,7 @@ def test_a_distinct_kernel_is_one_symbol_of_the_machine_code() -> None:
     ]
     for net in nets:
         stages = stages_of(net, batch=4, loss=CrossEntropy, optimizer=Adam, target="cuda")
-        source = render_plans("symbols", [stages.plan], stages.target)
+        source = stages.target.render("symbols", [stages.plan])
         library = build_library(source, CudaBuilder(compiler, arch("sm_80")), open_cache())
         listed = subprocess.run([nm, library.path], capture_output=True, text=True, check=True)
         found = re.findall(r" T (k\d+_\w+)$", listed.stdout, flags=re.MULTILINE)

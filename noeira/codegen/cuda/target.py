@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.codegen.cuda.anchor import CudaAnchor
-from noeira.codegen.cuda.arch import Arch
+from noeira.codegen.cuda.arch import ARCHS, Arch
 from noeira.codegen.cuda.row import Row
 from noeira.codegen.target import Target
-from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 
 if TYPE_CHECKING:
@@ -22,21 +21,13 @@ DEFAULT_ROWS = Row()
 
 @dataclass(frozen=True)
 class CudaTarget(Target):
-    """CUDA for one kind of GPU.
+    """CUDA for one kind of GPU, with the choices of a table where it has them."""
 
-    choices: a table of tuned choices; there is none for CUDA so far.
-    """
-
-    arch: Arch
-    choices: Choices = NO_CHOICES
+    machine: Arch
     language = "cuda"
+    machines = ARCHS
     default = DEFAULT
     default_rows = DEFAULT_ROWS
-
-    @property
-    def machine(self) -> Arch:
-        """The GPU."""
-        return self.arch
 
     def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
         from noeira.codegen.cuda.render import render_cuda
