@@ -56,6 +56,11 @@ class Target:
         takes_rows = body.anchor is not None and kind_of(body.anchor) == "row"
         return self.default_rows if takes_rows else self.default
 
+    def check_places(self, plan: Plan) -> None:
+        """Raises VerifyError for a place, perhaps of a view, that kernels cannot read or write.
+        Those of C can at any element.
+        """
+
     def choose(self, node: Node) -> Choice:
         """The stages of a node's kernel and its workspace: the table's, else by rule.
 
