@@ -17,7 +17,7 @@ from noeira.ir.graph import Attrs, Node
 from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -95,9 +95,6 @@ class Op:
                     f"there is an op {cls.name!r} already, {name} of {file}: "
                     f"give {cls.__name__} another name"
                 )
-            # Slopes that were made of an earlier definition are made anew.
-            for slope in [name for name in OPS if name.startswith(f"{cls.name}.d")]:
-                del OPS[slope]
             OPS[cls.name] = cls()
 
     @property
@@ -167,6 +164,13 @@ class Op:
             f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, "
             "or keep it off the path to the loss"
         )
+
+    @cached_property
+    def slopes(self) -> dict[int, Op]:
+        """Those of its slopes that were asked for, by operand: a definition that is run again
+        has its own.
+        """
+        return {}
 
     def slope_op(self, index: int) -> Op | None:
         """The op `name.dI`, the slope in operand I; None for what is not element-wise."""
@@ -238,7 +242,11 @@ class Op:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        return op, (self.name,)
 
+
+# By name, without slopes, which are made on demand and kept by what they are slopes of.
 OPS: dict[str, Op] = {}
 
 
@@ -304,9 +312,10 @@ def derived(name: str) -> Op:
     """The op whose name ends in `.dI`: the slope of its base in operand I."""
     base, dot, index = name.rpartition(".d")
     if dot and index.isdecimal() and index == str(int(index)):
-        made = op(base).slope_op(int(index))
+        rule, operand = op(base), int(index)
+        made = rule.slopes.get(operand) or rule.slope_op(operand)
         if made is not None:
-            return OPS.setdefault(name, made)
+            return rule.slopes.setdefault(operand, made)
     near = difflib.get_close_matches(name, OPS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise VerifyError(f"there is no op called {name!r}{hint}")
