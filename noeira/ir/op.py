@@ -120,7 +120,8 @@ class Op:
         return least, most
 
     def types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
-        """`infer`, after a look at the number of operands.
+        """`infer`, after a look at the number of operands and before one at what it gives: no op
+        takes or makes an axis without elements.
 
         Raises ShapeError or DtypeError if the operands do not go together.
         """
@@ -130,6 +131,7 @@ class Op:
             raise ShapeError(
                 f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands"
             )
+        self.check_axes("an operand", operands)
         found = self.infer(attrs, *operands)
         if not isinstance(found, tuple) or not all(isinstance(t, TensorType) for t in found):
             shown = ", ".join(map(str, found)) if isinstance(found, tuple) else found
@@ -140,7 +142,14 @@ class Op:
             raise VerifyError(
                 f"infer of {self.name} gives {len(found)} types for its results, {named}"
             )
+        self.check_axes("its result", found)
         return found
+
+    def check_axes(self, what: str, types: Sequence[TensorType]) -> None:
+        """Raises ShapeError for a type with an axis that has no elements."""
+        for type in types:
+            if fault := type.fault:
+                raise ShapeError(f"{self.name}: {what} is {type}, which {fault}")
 
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Types:
         """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go
