@@ -151,7 +151,7 @@ class Copy:
         from noeira.codegen.c.prelude import prelude
         from noeira.codegen.environment import template
 
-        isa = toolchain.target.isa
+        isa = toolchain.target.machine
         names = frozenset({"load_f32", "store_f32", "stream_f32", "stream_end_f32", "F32_LANES"})
         threads = template("threads.c.j2").render()
         text = COPY.format(prelude=prelude(isa, names), threads=threads)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from noeira import compiler
 from noeira.codegen.c.isa import AVX2
 from noeira.codegen.c.target import CTarget
 from noeira.ir.plan import parse_plan
@@ -45,7 +44,7 @@ def main() -> None:
     assert parse_plan(str(plan)) == plan
     assert [call.node for call in plan.calls] == list(done.graph.launching())
 
-    source = compiler.render_plans(Tiny.__name__, [plan], target)
+    source = target.render(Tiny.__name__, [plan])
     first = source.text.index("// @tiny.step")
     show(
         "the C of the first kernel: its inner loop",

@@ -28,7 +28,6 @@ from noeira.runtime.targets import TARGETS
 from noeira.runtime.toolchain import Toolchain
 
 if TYPE_CHECKING:
-    from noeira.codegen.source import Source
     from noeira.codegen.target import Target
 
 
@@ -117,7 +116,7 @@ def build(
         # Dump -> Plan
         plans = [lower(dump, toolchain.target, dumper) for dump in dumps]
         # [Plan] -> Source
-        source = render_plans(name, plans, toolchain.target, earlier.plans)
+        source = toolchain.target.render(name, plans, earlier.plans)
         dumper.source(source)
         # Source -> Library
         found = toolchain.build(source, request, earlier.key), plans
@@ -137,11 +136,5 @@ def lower(dump: Dump, target: Target, dumper: Dumper | None = None) -> Plan:
     plan = make_plan(run_passes(dump, dumper).graph, target.choose, target.name)
     if dumper:
         dumper.plan(plan)
+    target.check_places(plan)
     return plan
-
-
-def render_plans(
-    name: str, plans: Sequence[Plan], target: Target, earlier: Sequence[Plan] = ()
-) -> Source:
-    """Plans become one unit of source; kernels of earlier plans have the names they have there."""
-    return target.render(name, plans, earlier)

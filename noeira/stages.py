@@ -6,27 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
-from noeira.codegen.c.isa import ISAS, PLAIN
-from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import ChoicesLike
-from noeira.codegen.cuda.arch import DEFAULT_ARCH
-from noeira.codegen.cuda.arch import arch as arch_named
-from noeira.codegen.language import CUDA
 from noeira.codegen.target import Target
-from noeira.compiler import render_plans
-from noeira.errors import DeviceError
-from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.compiler import lower
 from noeira.ir.plan import Plan
 from noeira.ir.text.dump import Dump
 from noeira.job import Job
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, GraphOptions, check_names, options_of, training
 from noeira.passes.pipeline import resume
-from noeira.planning.memory import make_plan
 from noeira.runtime.targets import TARGETS
 
 if TYPE_CHECKING:
-    from noeira.codegen.cuda.target import CudaTarget
     from noeira.codegen.sharing import Shared
     from noeira.codegen.source import Source
 
@@ -65,7 +56,7 @@ class Stages:
     @cached_property
     def plan(self) -> Plan:
         """The plan."""
-        return make_plan(self.fused.graph, self.target.choose, self.target.name)
+        return lower(self.fused, self.target)
 
     @cached_property
     def kernels(self) -> list[Shared]:
@@ -77,7 +68,7 @@ class Stages:
     @cached_property
     def source(self) -> Source:
         """The unit of this entry alone."""
-        return render_plans(self.job.net.__name__, [self.plan], self.target)
+        return self.target.render(self.job.net.__name__, [self.plan])
 
 
 class StepOptions(GraphOptions, total=False):
@@ -111,42 +102,7 @@ def stages_of(net: type[Module] | Module, **options: Unpack[StageOptions]) -> St
     check_names(options, "the report", StageOptions)
     own = {name: options[name] for name in CompileOptions.__annotations__ if name in options}
     job = Job(*options_of(net, training(own), "the report"))
-    target, choices = job.options.target, job.options.choices
-    language = target_of(target, options.get("isa"), options.get("arch"), choices)
-    return Stages(job, language, options.get("entry", ""))
-
-
-def target_of(
-    target: str = "cpu",
-    isa: str | None = None,
-    arch: str | None = None,
-    choices: Choices = NO_CHOICES,
-) -> CTarget | CudaTarget:
-    """What code is written for: `cpu`, C for a kind of vector unit with a table of choices, or
-    `cuda`, for a kind of GPU.
-
-    Raises DeviceError for a kind that there is not, or one that does not go with the target.
-    """
-    if TARGETS[target].language is CUDA:
-        from noeira.codegen.cuda.target import CudaTarget
-
-        if isa is not None:
-            raise DeviceError(f"isa={isa} is for target cpu; {target} has arch=sm_80, …")
-        return CudaTarget(arch_named(arch or DEFAULT_ARCH))
-    if arch is not None:
-        raise DeviceError(f"arch={arch} is for target cuda; {target} has isa=avx2, …")
-    return c_target(isa, choices)
-
-
-def c_target(isa: str | None = None, choices: Choices = NO_CHOICES) -> CTarget:
-    """C for a kind of vector unit, by default this machine's. Raises DeviceError for one that there
-    is not.
-    """
-    if isa is not None:
-        if isa not in ISAS:
-            raise DeviceError(f"there is no vector unit {isa!r}; there are {', '.join(ISAS)}")
-        return CTarget(ISAS[isa], choices)
-    from noeira.runtime.c.compiler import find_compiler
-
-    found = find_compiler()
-    return CTarget(found.isa if found else PLAIN, choices)
+    target = TARGETS[job.options.target].written_for(
+        isa=options.get("isa"), arch=options.get("arch"), choices=job.options.choices
+    )
+    return Stages(job, target, options.get("entry", ""))

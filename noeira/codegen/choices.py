@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from noeira import config
-from noeira.errors import NoeiraError, ParseError, VerifyError
+from noeira.errors import NoeiraError, ParseError
 from noeira.ir.choices import NO_CHOICES, Choices, Problem, parse_choices
 from noeira.ir.plan import Stage
 
@@ -47,13 +47,9 @@ def read_choices(path: Path) -> Choices:
 
 
 def check_row(problem: Problem, stages: tuple[Stage, ...]) -> None:
-    """Raises VerifyError unless the stages of a table's row fit its problem."""
-    from noeira.codegen.anchor import described
-    from noeira.codegen.c.isa import ISAS
+    """Raises VerifyError unless the stages of a table's row fit its problem, or DeviceError for a
+    target that there is not.
+    """
+    from noeira.codegen.targets import target_named
 
-    language, _, kind = problem.target.partition(" ")
-    anchor = described(problem.kind, "c")
-    if language != "c" or kind not in ISAS or anchor is None:
-        targets = ", ".join(f"c {name}" for name in ISAS)
-        raise VerifyError(f"{problem}: there are choices for gemm, and for {targets}")
-    anchor.read(anchor.body(problem), stages, ISAS[kind])
+    target_named(problem.target).check_row(problem, stages)

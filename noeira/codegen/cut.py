@@ -14,14 +14,16 @@ from noeira.errors import VerifyError
 from noeira.ir.plan import Stage
 
 CutLike = TypeVar("CutLike")
+# Whole numbers become literals of kernels, which reckon with `int` and `long`.
+MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Option:
     """One option of a cut: `field` holds it, `name` is written in `stage`, "" for the first one.
 
-    default: what it is where it is not written. least, most: of a whole number; power: whether only
-    powers of two will do.
+    default: what it is where it is not written. least, most: of a whole number, by default up to
+    MOST; power: whether only powers of two will do.
     """
 
     field: str
@@ -37,8 +39,10 @@ class Option:
         """What a value must be; empty if it is."""
         if self.switch:
             return "" if isinstance(value, bool) else "true or false"
-        bounds = f"from {self.least} to {self.most}" if self.most else f"of at least {self.least}"
-        fits = whole(value) and self.least <= value and (self.most is None or value <= self.most)
+        most, large = self.most or MOST, whole(value) and value > MOST
+        bounded = self.most is not None or large
+        bounds = f"from {self.least} to {most}" if bounded else f"of at least {self.least}"
+        fits = whole(value) and self.least <= value <= most
         if self.power:
             return "" if fits and not value & (value - 1) else f"a power of two {bounds}"
         return "" if fits else f"a whole number {bounds}"

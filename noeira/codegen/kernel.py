@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from noeira.codegen.anchor import described
 from noeira.codegen.definitions import identifiers
 from noeira.codegen.elements import ctype
 from noeira.codegen.environment import ENDINGS, KERNELS, find_template, rendered
@@ -32,13 +33,15 @@ from noeira.codegen.view import (
 from noeira.errors import VerifyError
 from noeira.ir.body import Body, Phases
 from noeira.ir.graph import Value
-from noeira.ir.op import Op
+from noeira.ir.op import Op, place
 from noeira.ir.plan import Call, Stage
 
 # Where arguments are named that the statements may not use.
 HEADS_AND_MARKS = re.compile(
     r"^\s*(?:static NOINLINE|extern \"C\")[^{]*\{|\(void\)\w+;", re.MULTILINE
 )
+# What is said of an array of a kernel's that there is not.
+UNDECLARED = re.compile(r"is not there; (?:k\.scratch|Scratch) has")
 
 
 def kernel_text(call: Call, target: Target, symbol: str) -> str:
@@ -196,7 +199,23 @@ def template_text(body: Body, view: Kernel, target: Target) -> str:
         language = LANGUAGES[target.language].title
         both = f", or {body.stem}.j2 for all languages" if body.anchor.op.kind == "row" else ""
         raise VerifyError(f"{body.anchor.op.name} has no kernel in {language}: write {path}{both}")
-    return rendered(target.language, found, k=view)
+    try:
+        return rendered(target.language, found, k=view)
+    except VerifyError as error:
+        if UNDECLARED.search(str(error)):
+            raise VerifyError(f"{error}: {declaring(body, target)}") from error
+        raise
+
+
+def declaring(body: Body, target: Target) -> str:
+    """Where an array is declared that the template of a body asks for."""
+    anchor = target.anchor(body)
+    file, name = place(type(anchor))
+    if described(body.stem, target.language) is None:
+        where = f"a class that derives from {name}, with stem = {body.stem!r}"
+    else:
+        where = f"{name}, {Path(file).name}"
+    return f"declare it in `scratch` of {where}"
 
 
 def template_folders(op: Op, stem: str) -> list[Path]:

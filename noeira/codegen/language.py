@@ -8,17 +8,18 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Language:
     """name: as in plans, `cuda sm_90`; title: for people; ending: of source texts; binary: the
-    ending of what a compiler makes of them.
+    ending of what a compiler makes of them; option: that says which machine code is written for.
     """
 
     name: str
     title: str
     ending: str
     binary: str
+    option: str
 
 
-C = Language("c", "C", "c", "so")
-CUDA = Language("cuda", "CUDA", "cu", "cubin")
+C = Language("c", "C", "c", "so", "isa")
+CUDA = Language("cuda", "CUDA", "cu", "cubin", "arch")
 
 LANGUAGES = {language.name: language for language in (C, CUDA)}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.codegen.anchor import Anchor, described
@@ -11,7 +12,7 @@ from noeira.codegen.lower import kernel_phases
 from noeira.codegen.phases import joined_choice, own_stages
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
-from noeira.ir.choices import Choices, Problem, Row
+from noeira.ir.choices import NO_CHOICES, Choices, Problem, Row
 from noeira.ir.graph import Node
 from noeira.ir.plan import Choice, Plan, Stage
 
@@ -19,22 +20,21 @@ if TYPE_CHECKING:
     from noeira.codegen.source import Source
 
 
+@dataclass(frozen=True)
 class Target:
     """What decides a kernel's text beside its node and its choice.
 
-    language: `c` or `cuda`; default, default_rows: how kernels are cut that have no description,
-    and those of kind `row`; choices: a table of tuned choices.
+    machine: what it is written for, an `ISA` or an `Arch`; choices: a table of tuned choices;
+    language: `c` or `cuda`; machines: all that it can be written for, by name; default,
+    default_rows: how kernels are cut that have no description, and those of kind `row`.
     """
 
+    machine: Any
+    choices: Choices = NO_CHOICES
     language: ClassVar[str]
+    machines: ClassVar[Mapping[str, Any]]
     default: ClassVar[Anchor]
     default_rows: ClassVar[Anchor]
-    choices: Choices
-
-    @property
-    @abstractmethod
-    def machine(self) -> Any:
-        """What decides a kernel's text beside its choice: an `ISA` or an `Arch`."""
 
     @abstractmethod
     def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
@@ -54,6 +54,11 @@ class Target:
             return own
         takes_rows = body.anchor is not None and body.anchor.kind == "row"
         return self.default_rows if takes_rows else self.default
+
+    def check_places(self, plan: Plan) -> None:
+        """Raises VerifyError for a place, perhaps of a view, that kernels cannot read or write.
+        Those of C can at any element.
+        """
 
     def choose(self, node: Node) -> Choice:
         """The stages of a node's kernel and its workspace: the table's, else by rule.
@@ -128,6 +133,13 @@ class Target:
         """What a node is in a table of choices; None if there is nothing to choose."""
         body = self.tuned(node)
         return self.anchor(body).problem(body, self.name)
+
+    def check_row(self, problem: Problem, stages: tuple[Stage, ...]) -> None:
+        """Raises VerifyError unless the stages of a row of a table fit its problem."""
+        anchor = described(problem.kind, self.language)
+        if anchor is None:
+            raise VerifyError(f"{problem}: there are no choices for {problem.kind}")
+        anchor.read(anchor.body(problem), stages, self.machine)
 
     def candidates(self, node: Node) -> tuple[Choice, ...]:
         """Choices that a search may try for the phase of a node that there is something to choose

@@ -123,7 +123,7 @@ def built(stages: Stages) -> Library | str:
     """
     if isinstance(stages.target, CTarget):
         toolchain = c_toolchain()
-        if toolchain is None or toolchain.target.isa != stages.target.isa:
+        if toolchain is None or toolchain.target.machine != stages.target.machine:
             return "there is no compiler here for this source"
         return toolchain.build(stages.source)
     from noeira.codegen.cuda.target import CudaTarget
@@ -134,7 +134,7 @@ def built(stages: Stages) -> Library | str:
     assert isinstance(stages.target, CudaTarget)
     if find_cuda_compiler() is None:
         return "there is no CUDA compiler here; pip install nvidia-cuda-nvrtc gets one"
-    library = cuda_toolchain(stages.target.arch).build(stages.source)
+    library = cuda_toolchain(stages.target.machine).build(stages.source)
     if not has_machine_code(library):
-        return f"the CUDA compiler here makes no machine code for {stages.target.arch.name}"
+        return f"the CUDA compiler here makes no machine code for {stages.target.machine.name}"
     return library

@@ -6,9 +6,10 @@ import argparse
 import sys
 
 from noeira.commands.support.options import add_model, stages_from
-from noeira.commands.support.terminal import paint
+from noeira.commands.support.terminal import paint, width_of
 from noeira.commands.support.usage import UsageError
-from noeira.report.explain import HINT, explain_stages
+from noeira.report.explain import explain_stages
+from noeira.report.launches import HINT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(found.json())
         return 0
-    for line in str(found).splitlines():
+    for line in found.text(width_of(sys.stdout)).splitlines():
         print(paint(line, "yellow", sys.stdout) if line.lstrip().startswith(HINT) else line)
     return 0

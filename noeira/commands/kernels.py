@@ -13,7 +13,8 @@ from noeira.commands.support.options import add_model, stages_from
 from noeira.commands.support.usage import UsageError, no_such
 from noeira.ir.graph import Node
 from noeira.ir.op import node_cost
-from noeira.report.explain import RULE, chosen_by
+from noeira.report.explain import chosen_by
+from noeira.report.launches import RULE
 from noeira.report.table import plural, table
 from noeira.stages import Stages
 
@@ -77,7 +78,7 @@ def in_form(form: str, stages: Stages, kernel: Shared) -> str:
         from noeira.commands.support.assembly import assembly
 
         assert isinstance(stages.target, CTarget)
-        return assembly(stages.source, kernel.functions, stages.target.isa)
+        return assembly(stages.source, kernel.functions, stages.target.machine)
     if form:
         from noeira.commands.support.machine_code import machine_code, ptx
 
@@ -94,8 +95,8 @@ def resources(stages: Stages, name: str | None) -> str:
 
     kernels = stages.kernels if name is None else [by_name(stages.kernels, name)]
     assert isinstance(stages.target, CudaTarget)
-    library = cuda_toolchain(stages.target.arch).build(stages.source)
-    lines = resource_lines(uses_of(kernels, library, stages.target.arch))
+    library = cuda_toolchain(stages.target.machine).build(stages.source)
+    lines = resource_lines(uses_of(kernels, library, stages.target.machine))
     return "\n".join([heading(stages, len(kernels)), "", *lines])
 
 

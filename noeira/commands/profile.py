@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     entry = TimedEntry(plan, load(toolchain.build(source)), threads)
     bind_states(entry, SEED, None)
     bind_inputs(entry, SEED, None)
-    limits = measure_limits(threads, target.isa)
+    limits = measure_limits(threads, target.machine)
     launches = explained(plan, symbols(shared_kernels([plan], target)), (), target).launches
     found = profile_of(plan, launches, entry.measure(args.seconds), limits)
     print(found.json() if args.json else found.text(args.sort))

@@ -31,7 +31,6 @@ from noeira.commands.support.values import (
     results,
     save,
 )
-from noeira.compiler import render_plans
 from noeira.errors import NoeiraError
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
@@ -158,7 +157,7 @@ def from_plan(plan: Plan, path: str, target: str | None) -> EntryPoint:
 
 def compiled(plan: Plan, target: Target, toolchain: Toolchain) -> EntryPoint:
     """A plan, rendered and built."""
-    source = render_plans(plan.graph.network, [plan], target)
+    source = target.render(plan.graph.network, [plan])
     return toolchain.entry(plan, toolchain.build(source))
 
 
@@ -174,7 +173,7 @@ def from_source(path: str, entry: str, target: str) -> EntryPoint:
         # There is no compiler: this says how to get one.
         require_compiler()
         raise NoeiraError(f"{path} needs a C compiler")
-    made = render_plans(source.name, plans, plan_target(plan, path, toolchain.target))
+    made = plan_target(plan, path, toolchain.target).render(source.name, plans)
     if renumbered(source.text) != renumbered(made.text):
         print(f"running {path} as it stands (edited)")
         toolchain = toolchain.lenient()
@@ -207,7 +206,7 @@ def from_cubin(path: str, entry: str) -> EntryPoint:
     plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
     plan = chosen(plans, entry)
     toolchain = cuda_toolchain()
-    made = render_plans(plan.graph.network, plans, plan_target(plan, path, toolchain.target))
+    made = plan_target(plan, path, toolchain.target).render(plan.graph.network, plans)
     with toolchain.device.session():
         module = toolchain.device.load(Path(path).absolute(), plan.target.split()[-1])
     return LaunchedEntry(plan, toolchain.device, module, made.symbols[plans.index(plan)])

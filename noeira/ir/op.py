@@ -17,7 +17,7 @@ from noeira.ir.graph import Attrs, Node
 from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -95,9 +95,6 @@ class Op:
                     f"there is an op {cls.name!r} already, {name} of {file}: "
                     f"give {cls.__name__} another name"
                 )
-            # Slopes that were made of an earlier definition are made anew.
-            for slope in [name for name in OPS if name.startswith(f"{cls.name}.d")]:
-                del OPS[slope]
             OPS[cls.name] = cls()
 
     @property
@@ -123,7 +120,8 @@ class Op:
         return least, most
 
     def types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
-        """`infer`, after a look at the number of operands.
+        """`infer`, after a look at the number of operands and before one at what it gives: no op
+        takes or makes an axis without elements.
 
         Raises ShapeError or DtypeError if the operands do not go together.
         """
@@ -133,6 +131,7 @@ class Op:
             raise ShapeError(
                 f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands"
             )
+        self.check_axes("an operand", operands)
         found = self.infer(attrs, *operands)
         if not isinstance(found, tuple) or not all(isinstance(t, TensorType) for t in found):
             shown = ", ".join(map(str, found)) if isinstance(found, tuple) else found
@@ -143,7 +142,14 @@ class Op:
             raise VerifyError(
                 f"infer of {self.name} gives {len(found)} types for its results, {named}"
             )
+        self.check_axes("its result", found)
         return found
+
+    def check_axes(self, what: str, types: Sequence[TensorType]) -> None:
+        """Raises ShapeError for a type with an axis that has no elements."""
+        for type in types:
+            if fault := type.fault:
+                raise ShapeError(f"{self.name}: {what} is {type}, which {fault}")
 
     def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Types:
         """The types of the outputs. Raises ShapeError or DtypeError if the operands do not go
@@ -167,6 +173,13 @@ class Op:
             f"{self.name} has no gradient: define `vjp` in {type(self).__name__}, "
             "or keep it off the path to the loss"
         )
+
+    @cached_property
+    def slopes(self) -> dict[int, Op]:
+        """Those of its slopes that were asked for, by operand: a definition that is run again
+        has its own.
+        """
+        return {}
 
     def slope_op(self, index: int) -> Op | None:
         """The op `name.dI`, the slope in operand I; None for what is not element-wise."""
@@ -238,7 +251,11 @@ class Op:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Callable[[str], Op], tuple[str]]:
+        return op, (self.name,)
 
+
+# By name, without slopes, which are made on demand and kept by what they are slopes of.
 OPS: dict[str, Op] = {}
 
 
@@ -304,9 +321,10 @@ def derived(name: str) -> Op:
     """The op whose name ends in `.dI`: the slope of its base in operand I."""
     base, dot, index = name.rpartition(".d")
     if dot and index.isdecimal() and index == str(int(index)):
-        made = op(base).slope_op(int(index))
+        rule, operand = op(base), int(index)
+        made = rule.slopes.get(operand) or rule.slope_op(operand)
         if made is not None:
-            return OPS.setdefault(name, made)
+            return rule.slopes.setdefault(operand, made)
     near = difflib.get_close_matches(name, OPS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise VerifyError(f"there is no op called {name!r}{hint}")

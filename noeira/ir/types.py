@@ -106,6 +106,12 @@ class TensorType:
         """Whether the dtype is a floating-point one."""
         return self.dtype in FLOATS
 
+    @property
+    def fault(self) -> str:
+        """What no value's axes may be; empty if they are not: every axis has an element."""
+        least = min(self.shape, default=1)
+        return "" if least > 0 else f"has {'a negative' if least else 'an empty'} axis"
+
 
 Types = tuple[TensorType, ...]
 

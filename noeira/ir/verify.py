@@ -77,9 +77,8 @@ def define(defined: dict[str, Value], value: Value) -> None:
         raise VerifyError(f"{value} is defined twice")
     if value.type.dtype not in DTYPE_BYTES:
         raise VerifyError(f"{value}: there is no dtype {value.type.dtype!r}")
-    if any(axis < 1 for axis in value.type.shape):
-        what = "a negative" if min(value.type.shape) < 0 else "an empty"
-        raise VerifyError(f"{value}: {value.type} has {what} axis")
+    if fault := value.type.fault:
+        raise VerifyError(f"{value}: {value.type} {fault}")
     defined[value.name] = value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Unpack
 
 from noeira.codegen.target import Target
@@ -16,24 +17,19 @@ from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.nn.core.module import Module
 from noeira.planning.memory import make_plan
+from noeira.report.launches import RULE, launch_lines
 from noeira.report.report import Report
-from noeira.report.resources import LAUNCH_HEAD, StageUse, compiled_uses, launch_cells
+from noeira.report.resources import StageUse, compiled_uses
 from noeira.report.runs import Run, by_path, fusible_runs, served
 from noeira.report.structure import origin_value
-from noeira.report.table import bytes_text, plural, table
+from noeira.report.table import bytes_text, plural
 from noeira.runtime.program import Program
-from noeira.stages import StageOptions, Stages, c_target, stages_of
+from noeira.runtime.targets import TARGETS
+from noeira.stages import StageOptions, Stages, stages_of
 
 if TYPE_CHECKING:
     from noeira.codegen.sharing import Shared
     from noeira.codegen.source import Source
-
-HEAD = ("#", "kernel", "op", "path", "why", "FLOPs", "bytes", "FLOPs/byte")
-NUMBERS = (0, 5, 6, 7)
-# What decides where no table does.
-RULE = "rule"
-# Marks the line under launches that could be fewer.
-HINT = "└ "
 
 
 @dataclass(frozen=True)
@@ -124,6 +120,11 @@ class Explanation(Report):
         """Bytes moved in all."""
         return sum(launch.bytes for launch in self.launches)
 
+    @property
+    def intensity(self) -> float:
+        """FLOPs for each byte."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
     def to_json(self) -> dict[str, Any]:
         """The explanation as an object."""
         return {
@@ -137,33 +138,21 @@ class Explanation(Report):
         }
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = 0) -> str:
+        """As text, in lines of at most `width` characters where that can be, 0 for any number."""
         kernels = len({launch.kernel for launch in self.launches})
-        intensity = self.flops / self.bytes if self.bytes else 0.0
-        costs = (f"{self.flops:,}", f"{self.bytes:,}", f"{intensity:.2f}")
-        more = LAUNCH_HEAD if any(launch.uses for launch in self.launches) else ()
-        rows = [
-            row(launch) + (launch_cells(launch.uses) if more else ()) for launch in self.launches
-        ]
-        rows.append(("", "", "", "", "in all", *costs, *("" for _ in more)))
-        numbers = (*NUMBERS, *range(len(HEAD), len(HEAD) + len(more)))
-        head, *lines, total = table((*HEAD, *more), rows, numbers)
-        shown = list[str]()
-        for launch, line in zip(self.launches, lines, strict=True):
-            shown.append(line)
-            if launch.hint:
-                shown.append(f"{' ' * line.index(launch.kernel)}{HINT}{launch.hint}")
         launches = plural(len(self.launches), "launch", "launches")
         return "\n".join(
             [
                 f"@{self.name} for {self.target}: {launches} of {plural(kernels, 'kernel')}",
                 "",
-                head,
-                *shown,
-                total,
+                *launch_lines(self, width),
                 "",
                 f"arena: {bytes_text(self.arena_bytes)}",
                 *self.choices_lines(),
-                *([self.note] if self.note else []),
+                *(wrap(self.note, width or len(self.note)) if self.note else []),
             ]
         )
 
@@ -174,22 +163,6 @@ class Explanation(Report):
         chosen = [launch.chosen_by for launch in self.launches if launch.chosen_by]
         by_table, name = len(chosen) - chosen.count(RULE), table_name(self.choices)
         return [f"choices: {by_table} from {name}, {chosen.count(RULE)} by rule"]
-
-
-def row(launch: ExplainedLaunch) -> tuple[str, ...]:
-    """A launch's cells; behind the reason stand several stages, and the table that chose them."""
-    why = launch.why
-    if len(launch.stages) > 1:
-        why += f"   ({len(launch.stages)} stages: {', '.join(launch.stages)})"
-    if launch.chosen_by not in ("", RULE):
-        why += f"   (from {launch.chosen_by})"
-    return (
-        *launch.names,
-        why,
-        f"{launch.flops:,}",
-        f"{launch.bytes:,}",
-        f"{launch.intensity:.2f}",
-    )
 
 
 def explain(
@@ -233,7 +206,6 @@ def explain_program(program: Program, entry: str, resources: bool) -> Explanatio
     Raises NoeiraError if there is no such entry.
     """
     from noeira.codegen.sharing import shared_kernels
-    from noeira.compiler import render_plans
 
     program.prepare()
     name = entry or next(n for n in ("step", "gradients", "forward") if n in program.entries)
@@ -252,7 +224,7 @@ def explain_program(program: Program, entry: str, resources: bool) -> Explanatio
     if not resources:
         return explanation
     return with_uses(
-        explanation, kernels, target, lambda: render_plans(program.name, plans, target, earlier)
+        explanation, kernels, target, lambda: target.render(program.name, plans, earlier)
     )
 
 
@@ -269,7 +241,7 @@ def planned(found: Plan | ComputeGraph) -> Plan:
     """The plan itself; a graph that the reference runs, as C would run it here."""
     if isinstance(found, Plan):
         return found
-    target = c_target()
+    target = TARGETS["reference"].written_for()
     return make_plan(found, target.choose, target.name)
 
 

@@ -90,8 +90,8 @@ def compiled_uses(
         return {}, ""
     if find_cuda_compiler() is None:
         return {}, NO_COMPILER
-    library = cuda_toolchain(target.arch).build(source())
-    return uses_of(kernels, library, target.arch), ""
+    library = cuda_toolchain(target.machine).build(source())
+    return uses_of(kernels, library, target.machine), ""
 
 
 def uses_of(

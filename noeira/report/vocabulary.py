@@ -98,12 +98,11 @@ def written(found: Any) -> str:
 
 
 def ops() -> Iterator[Word]:
-    """The ops; slopes that were made on demand are left out."""
+    """The ops; slopes are made on demand."""
     # Asking for one has all files of ops imported.
     op("relu")
     for name, found in OPS.items():
-        if "." not in name:
-            yield Word("ops", name, call_text(found), "", inspect.getdoc(type(found)) or "")
+        yield Word("ops", name, call_text(found), "", inspect.getdoc(type(found)) or "")
 
 
 def call_text(found: Op) -> str:

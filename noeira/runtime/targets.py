@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.choices import ChoicesLike, chosen_table
 from noeira.codegen.language import CUDA, C, Language
-from noeira.errors import OptionError
+from noeira.errors import DeviceError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
 
 if TYPE_CHECKING:
+    from noeira.codegen.target import Target
     from noeira.runtime.reference import ReferenceToolchain
     from noeira.runtime.toolchain import Toolchain
 
@@ -47,6 +48,26 @@ class RuntimeTarget:
         why = "runs no kernels" if self.language is None else "is cut by rule alone"
         raise OptionError(f"a table of choices is for target {having}: {self.name} {why}")
 
+    def written_for(
+        self, *, isa: str | None = None, arch: str | None = None, choices: Choices = NO_CHOICES
+    ) -> Target:
+        """What code is written for, where nothing need run: by default the vector unit of this
+        machine, and a usual GPU. The reference has the code of C.
+
+        Raises DeviceError for a machine that there is not, or one of another language.
+        """
+        from noeira.codegen.targets import target_named
+
+        language = self.language or C
+        for option, machine in (("isa", isa), ("arch", arch)):
+            if machine is not None and option != language.option:
+                raise DeviceError(
+                    f"{option}={machine} has no effect on target {self.name}, which has "
+                    f"{language.option}=…"
+                )
+        machine = isa or arch or USUAL_MACHINES[language]()
+        return target_named(f"{language.name} {machine}", choices)
+
     def open(self, choices: Choices = NO_CHOICES) -> Toolchain | ReferenceToolchain:
         """What makes programs for it. Raises DeviceError or CompilerError if something is missing;
         `cpu` without a C compiler runs by the reference, and says so once.
@@ -66,14 +87,14 @@ def open_cuda(choices: Choices) -> Toolchain:
     """CUDA on a GPU."""
     from noeira.runtime.cuda.toolchain import cuda_toolchain
 
-    return cuda_toolchain()
+    return cuda_toolchain(choices=choices)
 
 
 def open_cuda_cpu(choices: Choices) -> Toolchain:
     """CUDA executed by the CPU."""
     from noeira.runtime.cuda_cpu.toolchain import cuda_cpu_toolchain
 
-    return cuda_cpu_toolchain()
+    return cuda_cpu_toolchain(choices=choices)
 
 
 def open_reference(choices: Choices) -> ReferenceToolchain:
@@ -83,6 +104,23 @@ def open_reference(choices: Choices) -> ReferenceToolchain:
     return ReferenceToolchain()
 
 
+def own_isa() -> str:
+    """The vector unit of this machine; without a compiler the one that needs none."""
+    from noeira.codegen.c.isa import PLAIN
+    from noeira.runtime.c.compiler import find_compiler
+
+    compiler = find_compiler()
+    return (compiler.isa if compiler else PLAIN).name
+
+
+def usual_gpu() -> str:
+    """The kind of GPU that CUDA is written for where none decides."""
+    from noeira.codegen.cuda.arch import DEFAULT_ARCH
+
+    return DEFAULT_ARCH
+
+
+USUAL_MACHINES = {C: own_isa, CUDA: usual_gpu}
 TARGETS = {
     target.name: target
     for target in (

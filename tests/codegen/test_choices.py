@@ -72,8 +72,22 @@ WRONG = {
     "no operand": ("{v}gemm for c avx512: {s}\n", "line 3: there is no dtype 'for'"),
     "no target": ("{v}gemm {p}: {s}\n", "line 3: expected 'for', got ':'"),
     "no stage": ("{v}gemm {p} for c avx512:\n", "line 3: expected a stage such as gemm{"),
-    "another kernel": ("{v}map {p} for c avx512: {s}\n", "line 3: map f32[37, 20] @"),
-    "another target": ("{v}gemm {p} for c mmx: {s}\n", "line 3: gemm f32[37, 20] @"),
+    "another kernel": (
+        "{v}map {p} for c avx512: {s}\n",
+        "line 3: map f32[37, 20] @ f32[20, 33] for c avx512: there are no choices for map",
+    ),
+    "no kernel": (
+        "{v}gemmm {p} for c avx512: {s}\n",
+        "line 3: gemmm f32[37, 20] @ f32[20, 33] for c avx512: there are no choices for gemmm",
+    ),
+    "a language without choices": (
+        "{v}gemm {p} for cuda sm_80: {s}\n",
+        "line 3: gemm f32[37, 20] @ f32[20, 33] for cuda sm_80: there are no choices for gemm",
+    ),
+    "another target": (
+        "{v}gemm {p} for c mmx: {s}\n",
+        "line 3: there is no target 'c mmx'; there are c",
+    ),
     "shapes that do not fit": (
         "{v}gemm f32[3, 4] @ f32[5, 6] for c avx512: {s}\n",
         "line 3: gemm f32[3, 4] @ f32[5, 6]: 4 columns do not fit 5 rows",

@@ -51,7 +51,7 @@ SHAPES = (
 @pytest.mark.parametrize("transposes", TRANSPOSES, ids=["ab", "abT", "aTb", "aTbT"])
 def test_shapes_by_rule(dtype: str, transposes: tuple[bool, bool], tmp_path: Path) -> None:
     gemms = [gemm_of_shape(*shape, transposes) for shape in SHAPES]
-    check_products(numbered([choose_cuda_gemm(g, dtype, TARGET.arch) for g in gemms]), tmp_path)
+    check_products(numbered([choose_cuda_gemm(g, dtype, TARGET.machine) for g in gemms]), tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -176,10 +176,10 @@ EDITED = {
 @pytest.mark.parametrize("message", EDITED)
 def test_edited_options_are_checked(message: str) -> None:
     gemm = Gemm(256, 256, 256, "a0", "a1", "r0", transpose_a=True)
-    assert cuda_gemm_cut(gemm, (STAGE,), "f32", TARGET.arch).rows == 64
+    assert cuda_gemm_cut(gemm, (STAGE,), "f32", TARGET.machine).rows == 64
     options = {k: v for k, v in (dict(STAGE.options) | EDITED[message]).items() if v is not None}
     with pytest.raises(VerifyError) as caught:
-        cuda_gemm_cut(gemm, (Stage("gemm", tuple(options.items())),), "f32", TARGET.arch)
+        cuda_gemm_cut(gemm, (Stage("gemm", tuple(options.items())),), "f32", TARGET.machine)
     assert message in str(caught.value)
 
 
@@ -188,7 +188,7 @@ def test_total_takes_any_launch_of_few_options() -> None:
     parts = replace(STAGE, options=(*STAGE.options, ("splits", 2)))
     parts = replace(parts, options=tuple((dict(parts.options) | {"grid": 32}).items()))
     total = Stage("total", (("grid", 3), ("block", 64)))
-    assert cuda_gemm_cut(gemm, (parts, total), "f32", TARGET.arch).split
+    assert cuda_gemm_cut(gemm, (parts, total), "f32", TARGET.machine).split
     for options, message in (
         ((("grid", 0), ("block", 64)), "grid must be a whole number of at least 1"),
         ((("grid", 1), ("block", 48)), "or a multiple of 32"),
@@ -196,7 +196,7 @@ def test_total_takes_any_launch_of_few_options() -> None:
         ((("grid", 1), ("block", 2048)), "at most 1,024 threads in a block"),
     ):
         with pytest.raises(VerifyError, match=message):
-            cuda_gemm_cut(gemm, (parts, Stage("total", options)), "f32", TARGET.arch)
+            cuda_gemm_cut(gemm, (parts, Stage("total", options)), "f32", TARGET.machine)
 
 
 @pytest.mark.parametrize("name", ARCHS)
@@ -213,17 +213,17 @@ def test_the_rule_fits_every_gpu(name: str, dtype: str) -> None:
 
 
 def chosen(m: int, n: int, k: int) -> CudaGemmCut:
-    return choose_cuda_gemm(gemm_of_shape(m, n, k), "f32", TARGET.arch)
+    return choose_cuda_gemm(gemm_of_shape(m, n, k), "f32", TARGET.machine)
 
 
 def test_the_rule_fills_the_gpu() -> None:
     large = chosen(4096, 4096, 4096)
     assert large.thread_rows * large.thread_columns == 64 and not large.split
     deep = chosen(64, 64, 65536)
-    assert deep.split and deep.grid >= TARGET.arch.multiprocessors / 2
+    assert deep.split and deep.grid >= TARGET.machine.multiprocessors / 2
     row, column = chosen(1, 4096, 4096), chosen(4096, 1, 4096)
     assert (row.rows, column.columns) == (1, 1)
-    assert min(row.grid, column.grid) >= TARGET.arch.multiprocessors
+    assert min(row.grid, column.grid) >= TARGET.machine.multiprocessors
     assert not chosen(100, 10, 256).split and not chosen(1, 1, 1).split
 
 
@@ -254,7 +254,7 @@ def machine_code(name: str, products: Sequence[Product], folder: Path) -> Compil
     ]
     body = "\n".join(texts)
     text = device_prelude(identifiers(body)) + body
-    return compiler.compile(text, "unit.cu", target.arch, folder)
+    return compiler.compile(text, "unit.cu", target.machine, folder)
 
 
 @pytest.mark.parametrize("name", ["sm_80", "sm_90"])

@@ -8,13 +8,15 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_device import FakeDevice
 from sweep import sample_case
 
+from noeira.codegen.c.isa import AVX2
+from noeira.codegen.c.target import CTarget
 from noeira.codegen.cuda.arch import ARCHS, arch
 from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.kernel import kernel_text
@@ -22,15 +24,18 @@ from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import plan_from
 from noeira.commands.support.plan_check import check_plan
-from noeira.compiler import render_plans
+from noeira.compiler import lower, run_passes
 from noeira.errors import DeviceError, NoeiraError, VerifyError
+from noeira.ir.builder import Builder
 from noeira.ir.choices import Choices
 from noeira.ir.graph import Node
 from noeira.ir.op import op
 from noeira.ir.plan import Call, Choice, Stage, parse_plan
 from noeira.ir.samples import Draw, Sample
+from noeira.ir.text.dump import Dump
 from noeira.ir.types import TensorType
 from noeira.nn import Adam, CrossEntropy, Linear, LinearGELU, LinearReLU, ReLU, Sequential
+from noeira.planning.memory import make_plan
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.library import build_library
 from noeira.runtime.cuda.builder import CudaBuilder
@@ -141,12 +146,45 @@ def test_launches_of_rows_of_an_edited_plan(options: str, message: str) -> None:
         TARGET.cuts(rows, Choice((edited,)))
 
 
-def test_places_begin_at_whole_accesses() -> None:
-    text = str(stages_of(Sequential[Linear[3, 4], ReLU], batch=5, target="cuda", loss=None).plan)
-    edited = re.sub(r"arena \+ \d+ size 80", "arena + 4 size 80", text, count=1)
-    assert edited != text
-    with pytest.raises(VerifyError, match="begins in arena at byte 4"):
-        render_plans("net", [parse_plan(edited)], TARGET)
+VIEW = """
+from noeira.ir.op import Op
+from noeira.ir.storage import Inside
+from noeira.ir.types import TensorType
+
+class FromThird(Op):
+    'x without its first three elements, where they lie'
+
+    name, operands = "from_third", ("x",)
+
+    def infer(self, attrs, x):
+        return (TensorType(x.dtype, (x.size - 3,)),)
+
+    def reference(self, attrs, x):
+        return (x.ravel()[3:],)
+
+    def storage(self, attrs, operands):
+        return Inside(0, 3)
+"""
+
+
+def test_a_view_that_begins_within_an_access_is_refused_with_its_place(
+    define: Callable[[str], ModuleType],
+) -> None:
+    define(VIEW)
+    builder = Builder("view")
+    x = builder.input("x", TensorType("f32", (11,)))
+    view = builder.emit("from_third", builder.emit("relu", x))
+    dump = Dump(builder.done([builder.emit("relu", view)]))
+    assert lower(dump, CTarget(AVX2)).place["from_third"].offset == 12
+    message = (
+        r"place %from_third: arena \+ 12 size 32 live 0 to 1: for cuda sm_80 it must begin at a "
+        "multiple of 16 bytes"
+    )
+    with pytest.raises(VerifyError, match=message):
+        lower(dump, TARGET)
+    plan = make_plan(run_passes(dump).graph, TARGET.choose, TARGET.name)
+    with pytest.raises(VerifyError, match=message):
+        plan_from(str(plan))
 
 
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:
@@ -167,7 +205,7 @@ def test_a_distinct_kernel_is_one_symbol_of_the_machine_code() -> None:
     ]
     for net in nets:
         stages = stages_of(net, batch=4, loss=CrossEntropy, optimizer=Adam, target="cuda")
-        source = render_plans("symbols", [stages.plan], stages.target)
+        source = stages.target.render("symbols", [stages.plan])
         library = build_library(source, CudaBuilder(compiler, arch("sm_80")), open_cache())
         listed = subprocess.run([nm, library.path], capture_output=True, text=True, check=True)
         found = re.findall(r" T (k\d+_\w+)$", listed.stdout, flags=re.MULTILINE)

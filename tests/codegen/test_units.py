@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from noeira.codegen.c.target import CTarget
-from noeira.compiler import render_plans
 from noeira.ir.builder import Builder
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
@@ -26,6 +25,6 @@ def test_a_literal_of_a_type_of_two_words() -> None:
     order = builder.emit("shuffle", seed, epoch, samples=5)
     target = CTarget(compiler.isa)
     plan = make_plan(builder.done((order,)), target.choose, target.name)
-    source = render_plans("numbers", [plan], target)
+    source = target.render("numbers", [plan])
     assert "static const long long literal_0[1] = { 3ll };" in source.text
     build_library(source, CBuilder(compiler), open_cache())

@@ -76,7 +76,7 @@ def test_options_in_the_spelling_of_python(call: Callable[..., str], folder: Pat
     assert call(*words, "--loss", "CrossEntropy[0.25]", "--optimizer", "Adam(0.5)") == plain
     (folder / "own.py").write_text(OWN)
     nested = call(*words, "--loss", "Losses[CrossEntropy.of(smoothing=0.25)]")
-    assert "from loss.0: CrossEntropy[0.25]" in nested and "smoothing = 0.25" in nested
+    assert "from loss.0: CrossEntropy.of(smoothing=0.25)" in nested and "smoothing = 0.25" in nested
     text = call(*words, "--loss", "own.py:Twice", "--optimizer", "own.py:Warm(beta1=0.5)")
     assert "from loss: Twice" in text and '["beta1", 0.5]' in text and "update{lr = 0.5," in text
     assert call(*words, "--init", "Normal[0.0, 0.5]") == call(*words, "--init", "normal[0.0,0.5]")

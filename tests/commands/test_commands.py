@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,19 @@ def test_a_command_for_one_target_says_why(name: str, call: Callable[..., str]):
 
 def test_explain(call: Callable[..., str], golden: Callable[..., None]):
     golden(call("explain", "net.py:Plain", *TINY))
+
+
+def test_explain_in_a_narrow_terminal(
+    call: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = call("explain", "net.py:Plain", *TINY)
+    assert max(map(len, wide.splitlines())) > 80
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = re.sub(r"\x1b\[\d+m", "", call("explain", "net.py:Plain", *TINY)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[2] == " #  kernel                  FLOPs  bytes  FLOPs/byte"
+    assert lines[4] == "    0: Linear[4, 3]"
 
 
 def test_explain_as_json(call: Callable[..., str]):

@@ -299,8 +299,8 @@ ALL_ARCHS = [
 def test_kernels_of_the_mlp_on_every_gpu(arch: str):
     stages = stages_of(MLP, batch=100, target="cuda", arch=arch)
     assert isinstance(stages.target, CudaTarget)
-    library = cuda_toolchain(stages.target.arch).build(stages.source)
-    uses = uses_of(stages.kernels, library, stages.target.arch)
+    library = cuda_toolchain(stages.target.machine).build(stages.source)
+    uses = uses_of(stages.kernels, library, stages.target.machine)
     found = [use for stages in uses.values() for use in stages]
     assert not any(use.resources.spills or use.resources.stack for use in found)
     # Each distinct kernel is one symbol for each of its stages, and there is no other.

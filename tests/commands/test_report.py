@@ -175,8 +175,21 @@ def test_all_suggestions_together_save_what_they_say():
     assert int(total[3].replace(",", "")) == (counted(before) - counted(after)).bytes
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_an_explanation_fits_a_terminal(width: int):
+    found = explain_stages(stages(Deep))
+    wide, text = str(found).splitlines(), found.text(width).splitlines()
+    assert max(map(len, text)) <= width < 140 or text == wide
+    words = " ".join(found.text(width).split())
+    for launch in found.launches:
+        assert f"{launch.kernel} " in words and launch.hint in words
+        assert launch.why in words and launch.origin.path in words
+
+
 def test_a_vector_unit_that_there_is_not():
-    with pytest.raises(DeviceError, match="no vector unit 'sse'; there are avx512, avx2, neon, p"):
+    with pytest.raises(
+        DeviceError, match="there is no target 'c sse'; there are c avx512, c avx2, c"
+    ):
         noeira.explain(Tiny, isa="sse")
 
 

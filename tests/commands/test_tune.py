@@ -265,7 +265,7 @@ def test_the_second_ctrl_c_ends_at_once(
 
 @needs_compiler
 def test_what_cannot_be_tuned(call: Call, folder: Path) -> None:
-    other = "neon" if host().isa.name != "neon" else "avx2"
+    other = "neon" if host().machine.name != "neon" else "avx2"
     assert f" cannot run {other}" in tuned(call, "--isa", other, code=2)
     assert "cannot be written" in tuned(call, "--out", "net.py/x.choices", code=1)
     text = call("tune", "noeira.nn:ReLU", "--input", "5", "--loss", "none")

@@ -149,7 +149,7 @@ def test_what_an_instance_does_not_have():
     net = Small()
     with pytest.raises(AttributeError) as found:
         _ = net[1].bias
-    assert str(found.value) == "Linear[3, 2, False] has no bias: it is made with bias=False"
+    assert str(found.value) == "Linear.of(3, 2, bias=False) has no bias: it is made with bias=False"
     with pytest.raises(AttributeError, match=r"LinearReLU\[4, 3\] has no attribute 'nothing'"):
         _ = net[0].nothing
     with pytest.raises(AttributeError, match=r"write \.weight\.val\[\.\.\.\] = …"):

@@ -67,7 +67,7 @@ def test_a_chain():
     assert lines(builder) == [
         "0.linear = linear(x0, 0.weight, 0.bias) at 0: Linear[4, 3]",
         "1.relu = relu(0.linear) at 1: ReLU",
-        "2.linear = linear(1.relu, 2.weight) at 2: Linear[3, 2, False]",
+        "2.linear = linear(1.relu, 2.weight) at 2: Linear.of(3, 2, bias=False)",
     ]
     assert str(out.type) == "f32[5, 2]"
     assert {n.origin.by for n in builder.nodes} == {"trace"}
@@ -150,7 +150,7 @@ def test_losses_and_metrics():
     (node,) = builder.nodes
     assert loss is node.outputs[0] and str(loss.type) == "f32[]"
     assert (node.op.name, node.attrs.smoothing) == ("cross_entropy", 0.1)  # type: ignore[attr-defined]
-    assert (node.origin.path, node.origin.type) == ("loss", "CrossEntropy[0.1]")
+    assert (node.origin.path, node.origin.type) == ("loss", "CrossEntropy.of(smoothing=0.1)")
     builder, loss = traced(SoftCrossEntropy, (5, 10), (5, 10), path="loss")
     assert builder.nodes[0].op.name == "soft_cross_entropy" and str(loss.type) == "f32[]"
     builder, loss = traced(MSE, (5, 10), (5, 10), path="loss")

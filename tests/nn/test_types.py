@@ -40,6 +40,7 @@ from noeira.nn import (
     Tanh,
     TopK,
     flag,
+    module,
     modules,
     number,
     size,
@@ -93,7 +94,7 @@ def test_one_type_has_one_class():
 
 def test_the_shortest_name():
     assert repr(Linear.of(3, 4, bias=True)) == "Linear[3, 4]"
-    assert repr(Linear.of(3, 4, bias=False)) == "Linear[3, 4, False]"
+    assert repr(Linear.of(3, 4, bias=False)) == "Linear.of(3, 4, bias=False)"
     assert repr(LeakyReLU[None, 0.1]) == "LeakyReLU.of(slope=0.1)"
     assert repr(LeakyReLU[4]) == "LeakyReLU[4]"
     assert repr(Clamp[None, 0, 1]) == "Clamp.of(low=0.0, high=1.0)"
@@ -179,6 +180,29 @@ def test_slots_of_every_kind():
         lambda: Pooled[3, -1, 0.25, True, ReLU],
         "Pooled[3, -1, 0.25, True, ReLU]: padding must be a whole number of at least 0, not -1",
     )
+
+
+def test_options_are_printed_by_name():
+    class Strided(Module):
+        """Options, and what must be given after them."""
+
+        DIM = size(None)
+        STRIDE = size(1)
+        MEAN = flag(False)
+        PART = module()
+        signature = "(*) -> (*)"
+
+    texts = {
+        Strided[8, 2, True, ReLU]: "Strided.of(8, stride=2, mean=True, part=ReLU)",
+        Strided[8, 1, False, ReLU]: "Strided.of(8, part=ReLU)",
+        Strided[None, 1, False, ReLU]: "Strided.of(part=ReLU)",
+        Linear[3, 4, False]: "Linear.of(3, 4, bias=False)",
+        LeakyReLU[4, 0.1]: "LeakyReLU.of(4, slope=0.1)",
+        CrossEntropy[0.1]: "CrossEntropy.of(smoothing=0.1)",
+        Residual[Linear[3, 3, False]]: "Residual[Linear.of(3, 3, bias=False)]",
+    }
+    for made, text in texts.items():
+        assert repr(made) == text and eval(text, globals() | {"Strided": Strided}) is made
 
 
 def test_a_number_above_a_bound():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -165,6 +166,30 @@ def test_a_definition_run_again_takes_effect_at_once() -> None:
     OPS.pop("stretch")
 
 
+def test_slopes_belong_to_the_definition_that_they_are_slopes_of() -> None:
+    def define(factor: float) -> type[Elementwise]:
+        class Stretch(Elementwise):
+            name = "stretch"
+
+            def expression(self, attrs: object) -> object:  # type: ignore[override]
+                return var("x") * factor
+
+        return Stretch
+
+    define(2.0)
+    first, second = op("stretch.d0"), op("stretch.d0")
+    assert first is second and first is op("stretch").slopes[0]
+    assert pickle.loads(pickle.dumps(first)) is first
+    OPS.pop("stretch")
+    define(3.0)
+    again = op("stretch.d0")
+    assert again is not first and again.base is op("stretch")  # type: ignore[attr-defined]
+    assert not [name for name in OPS if "." in name]
+    OPS.pop("stretch")
+    with pytest.raises(noeira.VerifyError, match="no op called 'stretch'"):
+        op("stretch.d0")
+
+
 @needs_compiler
 @pytest.mark.parametrize("variant", [C_SPLIT, CUDA_TURNS], ids=str)
 def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
@@ -197,5 +222,4 @@ def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
         given = [read[operand] for operand in op(name).operands]
         (slope,) = op(name).reference(None, *given)
         np.testing.assert_allclose(slope, difference / (2 * step), rtol=1e-6, atol=1e-8)
-    for name in names:
-        OPS.pop(name)
+    OPS.pop(names[0])

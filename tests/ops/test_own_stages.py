@@ -159,7 +159,7 @@ def own(tmp_path: Path) -> Iterator[ModuleType]:
     spec.loader.exec_module(module)
     yield module
     del sys.modules["own_stages"]
-    for name in [name for name in OPS if name.partition(".")[0] in ("mirrored", "some_noise")]:
+    for name in [name for name in OPS if name in ("mirrored", "some_noise")]:
         del OPS[name]
     for key in [key for key in ANCHORS if key[0] == "mirrored"]:
         del ANCHORS[key]

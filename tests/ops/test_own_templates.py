@@ -232,8 +232,21 @@ def test_stages_share_typed_arrays(define: Define, tmp_path: Path) -> None:
     assert "float *bands = (float *)workspace;" in last and "counts" not in last
     for right, wrong, message in WRONG_STAGES:
         template.write_text(STAGES.replace("LANGUAGE", "c").replace(right, wrong))
-        with pytest.raises(VerifyError, match=re.escape(f"turned.c.j2, {message}")):
+        with pytest.raises(VerifyError, match=re.escape(f"turned.c.j2, {message}")) as error:
             kernel_text(call, C, "k")
+        assert str(error.value).endswith(": declare it in `scratch` of TurnedC, own_op_0.py")
+
+
+def test_an_array_that_a_kernel_without_a_class_has_not(define: Define, tmp_path: Path) -> None:
+    define(OP)
+    text = "{{ k.result.y }} {{ k.scratch.bands }}"
+    (tmp_path / "turned.c.j2").write_text(text)
+    message = (
+        "turned.c.j2, line 1: 'bands' is not there; k.scratch has no names: declare it in "
+        "`scratch` of a class that derives from CAnchor, with stem = 'turned'"
+    )
+    with pytest.raises(VerifyError, match=re.escape(message)):
+        kernel_text(call_of("turned", C, TensorType("f32", (4, 3))), C, "k")
 
 
 def test_stages_of_a_phase_have_their_own_part_of_the_workspace() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from needs import needs_cxx
 
 import noeira
 from noeira.codegen.language import CUDA, C, language_of
 from noeira.ir.choices import Choices
 from noeira.nn import Linear
+from noeira.runtime.cuda_cpu.toolchain import cuda_cpu_toolchain
 from noeira.runtime.reference import ReferenceToolchain
 from noeira.runtime.targets import TARGETS, first_of_each_language, running, target_called
 
@@ -36,6 +38,42 @@ def test_a_table_of_choices_that_could_have_no_effect_is_refused(target: str, wh
     with pytest.raises(noeira.NoeiraError, match=f"is for target cpu: {target} {why}"):
         noeira.compile(Linear[2, 3], target=target, choices=Choices())
     assert TARGETS[target].table(None) == Choices()
+
+
+TABLE = Choices(name="a table")
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "name"),
+    [
+        ("cpu", {"isa": "neon"}, "c neon"),
+        ("reference", {"isa": "neon"}, "c neon"),
+        ("cuda", {}, "cuda sm_80"),
+        ("cuda-cpu", {"arch": "sm_90"}, "cuda sm_90"),
+    ],
+)
+def test_what_code_is_written_for(target: str, options: dict[str, str], name: str) -> None:
+    found = TARGETS[target].written_for(choices=TABLE, **options)
+    assert found.name == name and found.choices is TABLE
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("cpu", {"arch": "sm_90"}, "arch=sm_90 has no effect on target cpu, which has isa=…"),
+        ("cuda", {"isa": "avx2"}, "isa=avx2 has no effect on target cuda, which has arch=…"),
+        ("cpu", {"isa": "sse"}, "there is no target 'c sse'; there are c avx512, c avx2, "),
+        ("cuda", {"arch": "sm_7"}, "there is no target 'cuda sm_7'; there are cuda sm_75, "),
+    ],
+)
+def test_a_machine_that_there_is_not(target: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(noeira.DeviceError, match=message):
+        TARGETS[target].written_for(**options)
+
+
+@needs_cxx
+def test_a_table_reaches_the_code_of_every_language() -> None:
+    assert cuda_cpu_toolchain(choices=TABLE).target.choices is TABLE
 
 
 def test_a_program_says_which_target_it_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ class CKernels:
                 kernels.append(f"// {case.label}\n" + text.replace("KERNEL", symbol))
             entries.append(entry_text(call, symbol, number))
         body = "\n".join(kernels)
-        return "\n".join([prelude(self.target.isa, identifiers(body)), body, *entries])
+        return "\n".join([prelude(self.target.machine, identifiers(body)), body, *entries])
 
     def built(self, compiler: Compiler) -> CLibrary:
         """The unit as a shared library, which other runs of the tests share."""

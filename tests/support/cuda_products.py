@@ -62,7 +62,7 @@ class Product:
     def text(self) -> str:
         """The kernel, and beside it one that takes an element a thread: the chain of fma."""
         g, dtype, ctype = self.gemm, self.cut.dtype, self.cut.ctype
-        cut = cuda_gemm_cut(g, self.stages, dtype, TARGET.arch)
+        cut = cuda_gemm_cut(g, self.stages, dtype, TARGET.machine)
         pairs = zip(self.names, self.stages, strict=True)
         functions = tuple(CudaFunction(name, dict(stage.options)) for name, stage in pairs)
         shapes = (("a0", g.m * g.k), ("a1", g.k * g.n), ("y0", g.m * g.n))

@@ -28,7 +28,7 @@ from noeira.runtime.cuda_cpu.shared_library import build, cuda_cpu_identity
 
 TARGET = CudaTarget(arch("sm_80"))
 # With blocks for one multiprocessor, the few blocks of small samples take turns.
-ONE = CudaTarget(replace(TARGET.arch, multiprocessors=1))
+ONE = CudaTarget(replace(TARGET.machine, multiprocessors=1))
 # Every value begins at such a multiple of bytes.
 ALIGNMENT = 64
 # Orders of blocks and threads, with a seed: no result may depend on either.

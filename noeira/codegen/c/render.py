@@ -40,7 +40,7 @@ def render_c(
     text = template("c/unit/unit.c.j2").render(
         name=name,
         target=target.name,
-        prelude=prelude(target.isa, identifiers(body)),
+        prelude=prelude(target.machine, identifiers(body)),
         kernels=kernel_views(kernels),
         launchers=launchers(kernels),
         literals=list(unit.literals.values()),
@@ -50,5 +50,5 @@ def render_c(
         plan_lines=plan_strings(plans_text),
     )
     texts = [(kernel.text, kernel.functions) for kernel in kernels]
-    sections = find_sections(text, texts, target.isa)
+    sections = find_sections(text, texts, target.machine)
     return Source(C, name, text, plans_text, sections, tuple(plans))

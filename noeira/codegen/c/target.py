@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.codegen.c.anchor import CAnchor
-from noeira.codegen.c.isa import ISA
+from noeira.codegen.c.isa import ISA, ISAS
 from noeira.codegen.target import Target
-from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 
 if TYPE_CHECKING:
@@ -22,15 +21,10 @@ DEFAULT = CAnchor()
 class CTarget(Target):
     """C for one kind of vector unit, with the choices of a table where it has them."""
 
-    isa: ISA
-    choices: Choices = NO_CHOICES
+    machine: ISA
     language = "c"
+    machines = ISAS
     default = default_rows = DEFAULT
-
-    @property
-    def machine(self) -> ISA:
-        """The vector unit."""
-        return self.isa
 
     def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
         from noeira.codegen.c.render import render_c

@@ -81,4 +81,4 @@ def kernels_source(name: str, kernels: Sequence[Shared], target: CTarget) -> Sou
 
 def unit_prelude(kernels: Sequence[Shared], target: CTarget) -> str:
     """What the kernels of a unit need of the prelude."""
-    return prelude(target.isa, identifiers("\n".join(kernel.text for kernel in kernels)))
+    return prelude(target.machine, identifiers("\n".join(kernel.text for kernel in kernels)))

@@ -13,9 +13,10 @@ from noeira.codegen.cuda.launches import within
 from noeira.codegen.cuda.rows import CudaFunction, CudaRows
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import pieces_of, rows_and_columns
+from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Choice, Stage
-from noeira.ir.types import DTYPE_BYTES, computed
+from noeira.ir.types import DTYPE_BYTES, TensorType, computed
 
 # Threads of a block that does element-wise work or adds up.
 BLOCK = 256
@@ -40,11 +41,19 @@ class CudaAnchor(Anchor):
     Cut = LaunchCut
 
     def rule(self, body: Body, machine: Arch) -> Any:
-        type = max((v.type for v in (*body.outputs, *body.inputs)), key=lambda type: type.size)
+        type = largest(body)
         if type.size == 1:
             return LaunchCut(1, 1)
         accesses = pieces_of(type.size, machine.lanes(computed(type.dtype) or type.dtype))
         return LaunchCut(blocks_for(accesses, BLOCK, machine), BLOCK)
+
+    def check(self, body: Body, cut: Any, machine: Arch) -> None:
+        """Templates of one element have no loop and no condition: there is one thread."""
+        if self.Cut is LaunchCut and largest(body).size == 1 and cut != LaunchCut(1, 1):
+            raise VerifyError(
+                f"{body.stem}: grid and block must be 1 for one element, not {cut.grid} and "
+                f"{cut.block}"
+            )
 
     def stages(self, body: Body, cut: Any, machine: Arch) -> tuple[Stage, ...]:
         return (launched(body.stem, written(cut), self.shared(body, cut)),)
@@ -68,6 +77,11 @@ class CudaAnchor(Anchor):
         found = super().choice(body, cut, machine)
         within(found.stages, machine)
         return found
+
+
+def largest(body: Body) -> TensorType:
+    """The type of the largest operand or result."""
+    return max((v.type for v in (*body.outputs, *body.inputs)), key=lambda type: type.size)
 
 
 def launched(name: str, options: tuple[tuple[str, Any], ...], shared: int = 0) -> Stage:

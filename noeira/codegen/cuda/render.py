@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from noeira.codegen.cuda.arch import ACCESS_BYTES
 from noeira.codegen.cuda.launches import stage_launches
 from noeira.codegen.cuda.prelude import device_prelude
 from noeira.codegen.definitions import identifiers
@@ -19,7 +18,6 @@ from noeira.codegen.environment import template
 from noeira.codegen.language import CUDA
 from noeira.codegen.sharing import kernel_views, shared_kernels
 from noeira.codegen.source import Source
-from noeira.errors import VerifyError
 from noeira.ir.plan import Call, Plan
 
 if TYPE_CHECKING:
@@ -30,10 +28,8 @@ def render_cuda(
     name: str, plans: Sequence[Plan], target: CudaTarget, earlier: Sequence[Plan] = ()
 ) -> Source:
     """The CUDA unit of a program's plans; `earlier`: the plans of another unit, whose kernels keep
-    their names. Raises VerifyError for a place that accesses of 16 bytes cannot begin at.
+    their names.
     """
-    for plan in plans:
-        check_places(plan)
     kernels = shared_kernels(plans, target, earlier)
     symbols = {id(call): kernel.symbol for kernel in kernels for _, call in kernel.calls}
     body = "\n".join(kernel.text for kernel in kernels)
@@ -54,21 +50,6 @@ def render_cuda(
         parsed=tuple(plans),
         symbols=tuple(tuple(symbols[id(call)] for call in plan.calls) for plan in plans),
     )
-
-
-def check_places(plan: Plan) -> None:
-    """Raises VerifyError for a value or a workspace that does not begin at a whole access."""
-    begins = [(f"%{place.name} begins in {place.root}", place.offset) for place in plan.places]
-    begins += [
-        (f"the workspace of {call.node.outputs[0]} begins in the arena", call.workspace)
-        for call in plan.calls
-    ]
-    for what, offset in begins:
-        if offset % ACCESS_BYTES:
-            raise VerifyError(
-                f"{what} at byte {offset}: kernels of CUDA read and write {ACCESS_BYTES} bytes at "
-                f"a time, so it must be a multiple of {ACCESS_BYTES}"
-            )
 
 
 def launch_lines(plan: Plan, symbols: dict[int, str]) -> list[str]:

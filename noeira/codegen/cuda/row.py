@@ -17,6 +17,7 @@ from noeira.ir.types import DTYPE_BYTES
 WARP_BYTES = 4096
 ROW_BLOCK = 128
 MOST_THREADS = 1024
+REGISTER_BYTES = 4
 # Bytes of a longer row that a thread keeps in registers: a block of 1024 has 64 registers for each.
 HELD_BYTES = 64
 
@@ -57,15 +58,8 @@ class Row(cuda.CudaAnchor):
             raise VerifyError(
                 f"{body.stem}: row_threads must be a power of two up to {WARP}, or the whole block"
             )
-        type = rows_operand(body).type
-        columns = rows_and_columns(type)[1]
-        lanes = row_lanes(columns, rows_dtype(body), machine)
-        if cut.held and (cut.held % lanes or cut.held * cut.row_threads < columns):
-            least = pieces_of(columns, cut.row_threads * lanes) * lanes
-            raise VerifyError(
-                f"{body.stem}: held must be a multiple of {lanes} of at least {least} for rows of "
-                f"{columns} elements"
-            )
+        if cut.held:
+            check_held(body, cut, machine)
 
 
 class HeldRow(Row):
@@ -77,6 +71,26 @@ class HeldRow(Row):
         cut = super().rule(body, machine)
         held = held_elements(columns, rows_dtype(body), cut.row_threads, machine)
         return RowCut(cut.grid, cut.block, cut.row_threads, held)
+
+
+def check_held(body: Body, cut: RowCut, machine: Arch) -> None:
+    """Raises VerifyError unless the threads of a row hold whole accesses, all of the row together,
+    in no more registers than they have.
+    """
+    columns, dtype = rows_and_columns(rows_operand(body).type)[1], rows_dtype(body)
+    lanes = row_lanes(columns, dtype, machine)
+    least = pieces_of(columns, cut.row_threads * lanes) * lanes
+    if cut.held % lanes or cut.held < least:
+        raise VerifyError(
+            f"{body.stem}: held must be a multiple of {lanes} of at least {least} for rows of "
+            f"{columns} elements and row_threads = {cut.row_threads}"
+        )
+    registers = cut.held * DTYPE_BYTES[dtype] // REGISTER_BYTES
+    if registers > machine.thread_registers:
+        raise VerifyError(
+            f"{body.stem}: held = {cut.held:,} needs {registers:,} registers, a thread of "
+            f"{machine.name} has at most {machine.thread_registers}"
+        )
 
 
 def row_threads(columns: int, dtype: str, machine: Arch) -> int:

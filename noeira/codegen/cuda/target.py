@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.codegen.cuda.anchor import CudaAnchor
-from noeira.codegen.cuda.arch import Arch
+from noeira.codegen.cuda.arch import ACCESS_BYTES, ARCHS, Arch
 from noeira.codegen.cuda.row import Row
 from noeira.codegen.target import Target
-from noeira.ir.choices import NO_CHOICES, Choices
-from noeira.ir.plan import Plan
+from noeira.errors import VerifyError
+from noeira.ir.plan import Plan, call_text, place_text
 
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
@@ -22,21 +22,24 @@ DEFAULT_ROWS = Row()
 
 @dataclass(frozen=True)
 class CudaTarget(Target):
-    """CUDA for one kind of GPU.
+    """CUDA for one kind of GPU, with the choices of a table where it has them."""
 
-    choices: a table of tuned choices; there is none for CUDA so far.
-    """
-
-    arch: Arch
-    choices: Choices = NO_CHOICES
+    machine: Arch
     language = "cuda"
+    machines = ARCHS
     default = DEFAULT
     default_rows = DEFAULT_ROWS
 
-    @property
-    def machine(self) -> Arch:
-        """The GPU."""
-        return self.arch
+    def check_places(self, plan: Plan) -> None:
+        """Values and workspaces begin at whole accesses."""
+        places = [(place_text(place), place.offset) for place in plan.places]
+        workspaces = [(call_text(call), call.workspace) for call in plan.calls]
+        for text, offset in (*places, *workspaces):
+            if offset % ACCESS_BYTES:
+                raise VerifyError(
+                    f"{text}: for {plan.target} it must begin at a multiple of {ACCESS_BYTES} "
+                    f"bytes, so many being read and written at a time: copy a view that does not"
+                )
 
     def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
         from noeira.codegen.cuda.render import render_cuda

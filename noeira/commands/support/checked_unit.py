@@ -15,7 +15,7 @@ from noeira.codegen.cuda.target import CudaTarget
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import read_plan, unit_source
 from noeira.commands.support.options import check_entry
-from noeira.compiler import lower, render_plans
+from noeira.compiler import lower
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.plan import Plan
 from noeira.runtime.cuda.builder import SOURCE
@@ -82,7 +82,7 @@ def file_unit(file: Subject, toolchain: CudaToolchain) -> CheckedUnit:
 
 def unit_of(name: str, plans: Sequence[Plan], toolchain: CudaToolchain) -> CheckedUnit:
     """Plans, rendered and built."""
-    library = toolchain.build(render_plans(name, plans, toolchain.target))
+    library = toolchain.build(toolchain.target.render(name, plans))
     path = library.edited or library.entry_folder / library.source_name
     return CheckedUnit(tuple(plans), library, path, toolchain)
 
@@ -117,4 +117,4 @@ def for_plan(plan: Plan, path: str, toolchain: CudaToolchain) -> CudaToolchain:
         raise NoeiraError(
             f"{path} is for {plan.target}; check is for CUDA: check the .nir that it was made from"
         )
-    return replace(toolchain, arch=target.arch)
+    return replace(toolchain, arch=target.machine)

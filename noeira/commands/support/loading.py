@@ -135,7 +135,7 @@ def plan_target(plan: Plan, path: str, own: Target) -> Any:
     if not isinstance(own, CTarget) or not isinstance(wanted, CTarget):
         fits = own.language == wanted.language
     else:
-        fits = runs(own.isa.name, wanted.isa.name)
+        fits = runs(own.machine.name, wanted.machine.name)
     if not fits:
         raise NoeiraError(
             f"{path} is for {plan.target}, this machine is {own.name}: "

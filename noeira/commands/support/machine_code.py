@@ -60,4 +60,4 @@ def built(stages: Stages) -> Library:
     from noeira.codegen.cuda.target import CudaTarget
 
     assert isinstance(stages.target, CudaTarget)
-    return cuda_toolchain(stages.target.arch).build(stages.source)
+    return cuda_toolchain(stages.target.machine).build(stages.source)

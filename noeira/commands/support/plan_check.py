@@ -14,9 +14,9 @@ def check_plan(plan: Plan) -> Plan:
     """The plan itself.
 
     Raises VerifyError if a value would lie outside what it is placed in, or where something else
-    lies that is needed, a call would write to a literal, its stages are none of its kernel, or
-    their workspace is too small. (The parser has checked that places are as large as their values,
-    and that workspaces are inside the arena.)
+    lies that is needed, a call would write to a literal, its stages are none of its kernel, their
+    workspace is too small, or kernels of the target cannot read where a value begins. (The parser
+    has checked that places are as large as their values, and that workspaces are inside the arena.)
     """
     rooms = room_sizes(plan)
     for place in plan.places:
@@ -32,6 +32,7 @@ def check_plan(plan: Plan) -> Plan:
     for call in plan.calls:
         target.cuts(call.node, call.choice)
     check_places(plan)
+    target.check_places(plan)
     return plan
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
@@ -147,6 +147,11 @@ def short(value: Any) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
+def value_text(slot: Slot, value: Any) -> str:
+    """The value of a slot inside brackets."""
+    return ", ".join(map(repr, value)) if slot.several else repr(value)
+
+
 def brief(cls: type[Module]) -> str:
     """The text of a type as every node of it carries it: of many modules in brackets the first, and
     how many more there are.
@@ -155,34 +160,33 @@ def brief(cls: type[Module]) -> str:
     parts = any(isinstance(slot, (ModuleSlot, ModulesSlot)) for slot in cls.slots.values())
     if len(text) <= LONGEST or not parts or not cls.is_made or cls.values is None:
         return text
-    inside = list[str]()
-    for slot, value in zip(cls.slots.values(), cls.values, strict=True):
-        if not slot.several:
-            inside.append(brief(value) if isinstance(value, type) else repr(value))
-            continue
+    return type_text(cls, cls.values, brief_value)
+
+
+def type_text(
+    cls: type[Module], values: tuple[Any, ...], shown: Callable[[Slot, Any], str] = value_text
+) -> str:
+    """The text that evaluates to the type: sizes and what must be given in their order, options
+    that are not as usual by name, as what comes after something that is left out.
+    """
+    pairs = list(zip(cls.slots.values(), values, strict=True))
+    # Several modules at the end take what the places before them have left.
+    by_place = pairs[-1][0].several
+    plain, named = list[str](), list[str]()
+    for position, (slot, value) in enumerate(pairs):
+        usual = not slot.required and value == slot.default
+        if by_place or (len(plain) == position and not slot.is_option and not usual):
+            plain.append(shown(slot, value))
+        elif not usual:
+            named.append(f"{slot.label}={shown(slot, value)}")
+    if named:
+        return f"{cls.__name__}.of({', '.join([*plain, *named])})"
+    return f"{cls.__name__}[{', '.join(plain)}]"
+
+
+def brief_value(slot: Slot, value: Any) -> str:
+    """The value of a slot, of many modules the first."""
+    if slot.several:
         more = [f"… {len(value) - 1} more"] if len(value) > 1 else []
-        inside += [brief(value[0]), *more]
-    return f"{cls.__name__}[{', '.join(inside)}]"
-
-
-def type_text(cls: type[Module], values: tuple[Any, ...]) -> str:
-    """The shortest text that evaluates to the type: without the defaults at its end."""
-    slots = list(cls.slots.values())
-    pairs = list(zip(slots, values, strict=True))
-    while pairs and not pairs[-1][0].required and pairs[-1][1] == pairs[-1][0].default:
-        pairs.pop()
-    plain = pairs
-    for position, (_, value) in enumerate(pairs):
-        if value is None:
-            plain = pairs[:position]
-            break
-    inside = [value_text(slot, value) for slot, value in plain]
-    if len(plain) == len(pairs):
-        return f"{cls.__name__}[{', '.join(inside)}]"
-    inside += [f"{s.label}={v!r}" for s, v in pairs[len(plain) :] if s.required or v != s.default]
-    return f"{cls.__name__}.of({', '.join(inside)})"
-
-
-def value_text(slot: Slot, value: Any) -> str:
-    """The value of a slot inside brackets."""
-    return ", ".join(map(repr, value)) if slot.several else repr(value)
+        return ", ".join([brief(value[0]), *more])
+    return brief(value) if isinstance(value, type) else repr(value)

@@ -64,6 +64,11 @@ class Slot:
         return self.default is MISSING
 
     @property
+    def is_option(self) -> bool:
+        """Whether it is written by its name, and left out where it is as usual."""
+        return not self.required
+
+    @property
     def label(self) -> str:
         """The name as messages write it: options in lower case, sizes in capitals."""
         return self.name.lower()
@@ -101,9 +106,12 @@ class SizeSlot(Slot):
         )
 
     @property
+    def is_option(self) -> bool:
+        return not self.required and self.default is not None
+
+    @property
     def label(self) -> str:
-        """Sizes are in capitals; those with a value by default are options."""
-        return self.name if self.required or self.default is None else self.name.lower()
+        return self.name.lower() if self.is_option else self.name
 
     def read(self, value: Any, written: str) -> Any:
         if value is None and self.default is None:

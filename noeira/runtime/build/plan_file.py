@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from noeira.ir.op import OPS, Op, op
+from noeira.ir.op import op
 from noeira.ir.plan import Plan
 
 # Classes that occur in plans are defined below this package.
 PACKAGE = "noeira.ir."
-
-
-def named(given: Op) -> tuple[Callable[[str], Op], tuple[str]]:
-    """How an op is written: by its name."""
-    return op, (given.name,)
 
 
 class Reader(pickle.Unpickler):
@@ -40,11 +35,7 @@ class Reader(pickle.Unpickler):
 
 def write_plans(plans: Sequence[Plan]) -> bytes:
     """The plans as bytes."""
-    buffer = io.BytesIO()
-    writer = pickle.Pickler(buffer, protocol=5)
-    writer.dispatch_table = {type(one): named for one in OPS.values()}
-    writer.dump(tuple(plans))
-    return buffer.getvalue()
+    return pickle.dumps(tuple(plans), protocol=5)
 
 
 def read_plans(data: bytes) -> tuple[Plan, ...]:

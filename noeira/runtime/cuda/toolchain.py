@@ -45,7 +45,7 @@ class CudaToolchain(Toolchain):
     def target(self) -> CudaTarget:
         from noeira.codegen.cuda.target import CudaTarget
 
-        return CudaTarget(self.arch)
+        return CudaTarget(self.arch, self.choices)
 
     @property
     def builder(self) -> LibraryBuilder:
@@ -70,7 +70,7 @@ class CudaToolchain(Toolchain):
         return library.path if self.device.runs(self.arch) else library.entry.path(PTX)
 
 
-def cuda_toolchain(kind: Arch | None = None) -> CudaToolchain:
+def cuda_toolchain(kind: Arch | None = None, choices: Choices = NO_CHOICES) -> CudaToolchain:
     """For the first GPU of this machine; or for a kind of GPU, which need not be here.
 
     Raises CompilerError without a CUDA compiler, and DeviceError without pycuda, a driver or a GPU:
@@ -83,4 +83,4 @@ def cuda_toolchain(kind: Arch | None = None) -> CudaToolchain:
     cache = open_cache()
     found = kind or arch_of(capability_of(open_cuda().arch))
     builder = CudaBuilder(require_cuda_compiler(cache), found)
-    return CudaToolchain("cuda", found, builder, cache, open_cuda)
+    return CudaToolchain("cuda", found, builder, cache, open_cuda, choices)

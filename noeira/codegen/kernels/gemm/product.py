@@ -169,7 +169,7 @@ def problem_body(problem: Problem) -> Body:
     """The product that a problem is. Raises VerifyError if it is no product of matrices."""
     shapes = [factor.type.shape for factor in problem.factors]
     dtypes = {factor.type.dtype for factor in problem.factors}
-    if len(shapes) != 2 or any(len(shape) != 2 or min(shape) < 1 for shape in shapes):
+    if len(shapes) != 2 or any(len(shape) != 2 for shape in shapes):
         raise VerifyError(f"{problem.product}: expected two matrices, such as f32[100, 784]")
     if len(dtypes) != 1 or not dtypes <= {"f32", "f64"}:
         raise VerifyError(f"{problem.product}: expected two matrices of f32, or two of f64")

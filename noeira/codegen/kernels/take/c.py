@@ -9,6 +9,7 @@ from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import LINE_BYTES
 from noeira.codegen.cut import option
 from noeira.codegen.rows import pieces_of
+from noeira.errors import VerifyError
 from noeira.ir.body import Body
 
 # How far ahead of the copy memory is asked for the rows of a data set.
@@ -37,8 +38,18 @@ class Take(CAnchor):
     dtypes = frozenset({"f32", "f64", "bf16", "f16"})
 
     def rule(self, body: Body, machine: ISA) -> TakeCut:
-        (taken,) = body.outputs
-        row_bytes = taken.type.nbytes // taken.type.shape[0]
+        row_bytes = row_bytes_of(body)
         ahead = min(max(AHEAD_BYTES // row_bytes, 1), AHEAD_ROWS)
         lines = min(pieces_of(row_bytes, LINE_BYTES), AHEAD_LINES)
-        return TakeCut(ahead, lines, splits(taken.type.size))
+        return TakeCut(ahead, lines, splits(body.outputs[0].type.size))
+
+    def check(self, body: Body, cut: TakeCut, machine: ISA) -> None:
+        most = pieces_of(row_bytes_of(body), LINE_BYTES)
+        if cut.lines > most:
+            raise VerifyError(f"take: lines must be at most {most}, as many as a row has")
+
+
+def row_bytes_of(body: Body) -> int:
+    """Bytes of a row."""
+    type = body.outputs[0].type
+    return type.nbytes // type.shape[0]
