@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from graphs import JOBS, STAGES, compiled, emit, f32, graphs
 from hypothesis import given, settings
+from stateful_layers import RunningMean
+from timing import near_linear
 
 from noeira.errors import FusionError, VerifyError
 from noeira.ir.builder import Builder
@@ -21,6 +23,7 @@ from noeira.job import job_of
 from noeira.nn import (
     GELU,
     MSE,
+    SGD,
     Adam,
     CrossEntropy,
     Fused,
@@ -38,7 +41,7 @@ from noeira.nn import (
 )
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.fuse import Fuse, inline
-from noeira.passes.pipeline import Pipeline
+from noeira.passes.pipeline import Pipeline, resume
 
 FUSED = {name: dump for name, dump in STAGES.items() if dump.done[-1] == "fuse"}
 BEFORE = {name: STAGES[name.removesuffix("fuse") + "dce"] for name in FUSED}
@@ -315,3 +318,20 @@ def test_fusing_a_resumed_graph_is_fusing_the_graph():
         again = Pipeline((Fuse(),))(Dump(dump.graph))
         assert again.graph == FUSED[name].graph
         assert without_groups(inline(again.graph)).groups == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "repeated", "count"),
+    [(ReLU, (RunningMean[6], ReLU), 20), (Linear[6, 6], (ReLU, GELU), 40)],
+)
+def test_large_fused_types_are_near_linear_too(first: Any, repeated: Any, count: int):
+    small, twice = (
+        job_of(
+            Sequential[Linear[4, 6], Fused[(first, *(repeated * times))], Linear[6, 3]],
+            batch=5,
+            loss=MSE,
+            optimizer=SGD(lr=0.1),
+        ).step()
+        for times in (count, 2 * count)
+    )
+    assert near_linear(lambda dump: resume(dump)(dump), small, twice)

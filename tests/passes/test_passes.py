@@ -24,18 +24,7 @@ from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.types import TensorType, lay_out
 from noeira.ir.verify import verify
 from noeira.job import Job, job_of
-from noeira.nn import (
-    GELU,
-    MSE,
-    SGD,
-    Adam,
-    CrossEntropy,
-    Fused,
-    Linear,
-    LinearReLU,
-    ReLU,
-    Sequential,
-)
+from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
 from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.fuse import Fuse
@@ -329,23 +318,6 @@ def wide(readers: int) -> Dump:
 
 def test_a_value_with_many_readers_is_near_linear_too():
     assert near_linear(lambda dump: resume(dump)(dump), wide(500), wide(1000))
-
-
-@pytest.mark.parametrize(
-    ("first", "repeated", "count"),
-    [(ReLU, (RunningMean[6], ReLU), 20), (Linear[6, 6], (ReLU, GELU), 40)],
-)
-def test_large_fused_types_are_near_linear_too(first: Any, repeated: Any, count: int):
-    small, twice = (
-        job_of(
-            Sequential[Linear[4, 6], Fused[(first, *(repeated * times))], Linear[6, 3]],
-            batch=5,
-            loss=MSE,
-            optimizer=SGD(lr=0.1),
-        ).step()
-        for times in (count, 2 * count)
-    )
-    assert near_linear(lambda dump: resume(dump)(dump), small, twice)
 
 
 @pytest.mark.parametrize(
