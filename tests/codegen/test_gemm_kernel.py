@@ -358,6 +358,13 @@ def test_cut() -> None:
             assert len(cut.sizes) == 1 or cut.sizes[0] == cut.sizes[1] + 1
 
 
+def test_places_of_pieces_are_written_without_what_is_known() -> None:
+    assert Partition(8, 8).start("panel", 16) == "panel * 16"
+    assert Partition(8, 2).start("panel", 16) == "panel * 64"
+    assert Partition(3, 3).start("tile") == "tile"
+    assert Partition(3, 2).start("tile", 8) == "(tile + (tile < 1 ? tile : 1)) * 8"
+
+
 def test_workspace_holds_sums_that_no_output_can() -> None:
     gemm = Gemm(300, 1000, 4096, "a0", "a1", "r0", partial="y0")
     inside = replace(gemm, partial=None)

@@ -69,6 +69,19 @@ class ColumnsAttrs(graph.Attrs):
     width: int = 1
 
 
+@dataclass(frozen=True)
+class PadColumnsAttrs(ColumnsAttrs):
+    """start: the column at which those of x begin; width: columns of the result."""
+
+    def end(self, columns: int) -> int:
+        """The column behind those of x."""
+        return self.start + columns
+
+    def behind(self, columns: int) -> int:
+        """Columns behind those of x."""
+        return self.width - self.end(columns)
+
+
 class Window(Op):
     """The parent of `columns` and `pad_columns`, each the gradient of the other."""
 
@@ -109,20 +122,20 @@ class PadColumns(Window):
     [..., width]
     """
 
-    name, opposite = "pad_columns", "columns"
+    name, opposite, Attrs = "pad_columns", "columns", PadColumnsAttrs
 
-    def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        if not x.shape or attrs.start < 0 or attrs.start + x.shape[-1] > attrs.width:
+    def infer(self, attrs: PadColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
+        if not x.shape or attrs.start < 0 or attrs.behind(x.shape[-1]) < 0:
             raise ShapeError(
                 f"pad_columns: {x} from column {attrs.start} on is wider than {attrs.width}"
             )
         return (TensorType(x.dtype, (*x.shape[:-1], attrs.width)),)
 
-    def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    def reference(self, attrs: PadColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         import numpy as np
 
         out = np.zeros((*x.shape[:-1], attrs.width), x.dtype)
-        out[..., attrs.start : attrs.start + x.shape[-1]] = x
+        out[..., attrs.start : attrs.end(x.shape[-1])] = x
         return (out,)
 
     def samples(self) -> tuple[Sample, ...]:

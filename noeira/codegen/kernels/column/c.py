@@ -51,8 +51,24 @@ class CBatches(Batches, CRows):
 
     def left(self, item: str, vectors: int) -> str:
         """C text for its first column."""
-        strips, width = self.strips(vectors), vectors * self.lanes
+        strips, width = self.strips(vectors), self.width(vectors)
         return f"{item} % {strips} * {width}" if strips > 1 else "0"
+
+    def items(self, vectors: int, rows: int = 0) -> int:
+        """Items in all; of chunks of so many rows, if there are chunks."""
+        return self.batches * (self.chunks(rows) if rows else 1) * self.strips(vectors)
+
+    def last_left(self, vectors: int) -> int:
+        """The first column of the last strip."""
+        return self.width((self.strips(vectors) - 1) * vectors)
+
+    def last_whole(self, vectors: int) -> int:
+        """Whole vectors of the last strip."""
+        return self.last_strip(vectors) - (1 if self.part else 0)
+
+    def chunk_sums(self, rows: int) -> int:
+        """Sums of all chunks of a batch."""
+        return self.chunks(rows) * self.columns
 
 
 class Column(c.CAnchor):
