@@ -44,12 +44,12 @@ TEMPLATE = """{# Each row backwards. #}
             {{ y }}[row * {{ g.columns }} + i] = {{ x }}[(row + 1) * {{ g.columns }} - 1 - i];
 {% endcall %}
 """
-GRID = "; g has blocks, bytes, chunks, columns, ctype, dtype, full, joint, lane_numbers, lanes"
+GRID = "; g has blocks, bytes, chunks, columns, ctype, dtype, full, grouped, joint, lane_bits"
 C, CUDA = CTarget(AVX2), CudaTarget(arch("sm_80"))
 # What stands in the template, what stands there instead, and what is said.
 WRONG = (
     ("share(g.rows", "share(g.rowss", f"line 5: 'rowss' is not there{GRID}"),
-    ("< {{ g.columns", "< {{ g.width", f"line 7: 'width' is not there{GRID}"),
+    ("< {{ g.columns", "< {{ g.wide", f"line 7: 'wide' is not there{GRID}"),
     ("g.rows", "k.attrs.rows", "line 5: 'rows' is not there"),
     ("g.rows", "height", "line 5: 'height' is not there"),
     ("g.rows", "g.rows // 0", "line 5: integer division or modulo by zero"),

@@ -52,7 +52,7 @@ class LogitLoss(Op):
     which the gradient reads.
     """
 
-    kind, Attrs = "row", SmoothingAttrs
+    kind, totals, Attrs = "row", True, SmoothingAttrs
     operands, results = ("z", "target"), ("loss", "lse")
 
     def of_logits(self, z: TensorType) -> Types:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Concat(Op):
     """The operands side by side: [..., N₀], [..., N₁], … -> [..., N₀ + N₁ + …]"""
 
-    name, operands, mixes_samples = "concat", ("parts",), True
+    name, operands = "concat", ("parts",)
+    moves = mixes_samples = True
 
     def infer(self, attrs: Any, *parts: TensorType) -> tuple[TensorType, ...]:
         if not parts or any(not p.shape for p in parts):
@@ -85,7 +86,8 @@ class PadColumnsAttrs(ColumnsAttrs):
 class Window(Op):
     """The parent of `columns` and `pad_columns`, each the gradient of the other."""
 
-    operands, Attrs, mixes_samples = ("x",), ColumnsAttrs, True
+    operands, Attrs = ("x",), ColumnsAttrs
+    moves = mixes_samples = True
     opposite: str
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
