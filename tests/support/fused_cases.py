@@ -16,6 +16,7 @@ from noeira.ir.fused import close
 from noeira.ir.graph import Node, Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.ops.reduction import Broadcast
 from noeira.ir.samples import Draw
 from noeira.ir.types import TensorType
 
@@ -293,7 +294,10 @@ def fused_groups() -> tuple[Group, ...]:
     activations = [
         rule
         for rule in every_op()
-        if isinstance(rule, Elementwise) and len(rule.operands) == 1 and "." not in rule.name
+        if isinstance(rule, Elementwise)
+        and len(rule.operands) == 1
+        and "." not in rule.name
+        and not isinstance(rule, Broadcast)
     ]
     return (
         joined("chain", chain),
