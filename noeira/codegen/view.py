@@ -56,6 +56,15 @@ class Operand:
         """Elements of each of the first axis."""
         return math.prod(self.shape[1:])
 
+    def widened(self, text: str) -> str:
+        """C text for the number of one of its elements, which is C text too."""
+        return ELEMENTS[self.dtype].widened(text)
+
+    def rounded(self, text: str) -> str:
+        """C text for a number as one of its elements."""
+        element = ELEMENTS[self.dtype]
+        return element.narrowed(text) if element.rounds else text
+
     def __str__(self) -> str:
         return self.id
 

@@ -118,10 +118,13 @@ class CRows(Rows):
     def loaded(
         self, reads: Mapping[str, Operand], index: str, part: str, count: str
     ) -> dict[str, str]:
-        """C text for a vector of each of some operands, by their names in `reads`."""
+        """C text for a vector of each of some operands, by their names in `reads`, but for those
+        that a head makes.
+        """
         return {
-            name: f"load_{self.dtype}{part}({operand} + {index}{count})"
+            name: f"load_{operand.dtype}{part}({operand} + {index}{count})"
             for name, operand in reads.items()
+            if operand
         }
 
     def strips(self, vectors: int) -> int:
