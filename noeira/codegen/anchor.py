@@ -1,9 +1,10 @@
 """How a language runs a kernel: one class for the stem of its template, found by that.
 
 A kernel is described in `noeira/codegen/kernels/STEM/LANGUAGE.py`, or, for an op in a user's own
-file, beside the op. What is not described runs in one stage. Plans hold stages with options, in
-which a person may edit numbers; the class turns shapes and a machine into a `Cut`, the typed form
-of these options, a cut into stages and a workspace, and stages back into a cut.
+file, beside the op; what is not described is cut by what its op is (`defaults.py`). Plans hold
+stages with options, in which a person may edit numbers; the class turns shapes and a machine into a
+`Cut`, the typed form of these options, a cut into stages and a workspace, and stages back into a
+cut.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def plus(*terms: str) -> str:
     return " + ".join(term for term in terms if term != "0") or "0"
 
 
-def added(*terms: str) -> str:
+def added(*terms: str | int) -> str:
     """C text that adds the terms to what stands before it; empty if all are 0."""
-    total = plus(*terms)
+    total = plus(*map(str, terms))
     return "" if total == "0" else f" + {total}"

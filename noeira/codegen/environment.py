@@ -32,12 +32,12 @@ ENDINGS = {name: f"{language.ending}.j2" for name, language in LANGUAGES.items()
 def environment(language: str) -> Environment:
     """The environment of a language, `c` or `cuda`.
 
-    Its filters beside Jinja's own: `identifiers`, `literal` and `index_type`.
+    Its filters beside Jinja's own: `identifiers`, `literal`, `index_type`, `times` and `added`.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     from noeira.codegen.compiled_templates import CompiledTemplates
-    from noeira.codegen.ctext import index_type
+    from noeira.codegen.ctext import added, index_type, times
     from noeira.codegen.definitions import identifiers
     from noeira.codegen.elements import literal
 
@@ -75,8 +75,8 @@ def environment(language: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    filters = {"identifiers": identifiers, "literal": literal, "index_type": index_type}
-    made.filters |= filters
+    filters = (identifiers, literal, index_type, times, added)
+    made.filters |= {filter.__name__: filter for filter in filters}
     return made
 
 

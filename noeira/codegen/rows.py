@@ -55,12 +55,21 @@ class Rows:
     @property
     def part(self) -> int:
         """Elements of a row beyond those that are taken together."""
-        return self.columns % self.lanes
+        return self.rest(self.columns)
 
     @property
     def full(self) -> int:
         """Elements of a row that are taken together."""
         return self.columns - self.part
+
+    @property
+    def lane_bits(self) -> int:
+        """The bits of an index that say which of the lanes it is: there is a power of two."""
+        return self.lanes - 1
+
+    def rest(self, elements: int) -> int:
+        """Of so many elements in a row those beyond the ones that are taken together."""
+        return elements % self.lanes
 
     def pieces(self, size: int) -> int:
         """Pieces of so many elements that cover all."""
@@ -70,11 +79,13 @@ class Rows:
         """Chunks of so many rows."""
         return pieces_of(self.rows, rows)
 
-    def subscript(self, load: Load, index: str = "index") -> str:
-        """C text for where the element of the present row and column lies in an operand."""
+    def subscript(self, load: Load, index: str = "index", column: str = "column") -> str:
+        """C text for where the element of the present row and of a column, at an index of all, lies
+        in an operand.
+        """
         if load.access == "full":
             return index
-        return plus(*map(self.row_term, load.walk), "column" if load.along else "0")
+        return plus(*map(self.row_term, load.walk), column if load.along else "0")
 
     def row_term(self, step: Step) -> str:
         """C text for what the present row adds to that along some axes of the operand."""

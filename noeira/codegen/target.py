@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.codegen.anchor import Anchor, described
+from noeira.codegen.defaults import Defaults
 from noeira.codegen.lower import kernel_phases
 from noeira.codegen.phases import joined_choice, own_stages
 from noeira.errors import VerifyError
@@ -25,16 +26,15 @@ class Target:
     """What decides a kernel's text beside its node and its choice.
 
     machine: what it is written for, an `ISA` or an `Arch`; choices: a table of tuned choices;
-    language: `c` or `cuda`; machines: all that it can be written for, by name; default,
-    default_rows: how kernels are cut that have no description, and those of kind `row`.
+    language: `c` or `cuda`; machines: all that it can be written for, by name; defaults: how
+    kernels are cut that have no description.
     """
 
     machine: Any
     choices: Choices = NO_CHOICES
     language: ClassVar[str]
     machines: ClassVar[Mapping[str, Any]]
-    default: ClassVar[Anchor]
-    default_rows: ClassVar[Anchor]
+    defaults: ClassVar[Defaults]
 
     @abstractmethod
     def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
@@ -49,11 +49,7 @@ class Target:
 
     def anchor(self, body: Body) -> Anchor:
         """How a body's kernel is cut."""
-        own = described(body.stem, self.language)
-        if own is not None:
-            return own
-        takes_rows = body.anchor is not None and body.anchor.kind == "row"
-        return self.default_rows if takes_rows else self.default
+        return described(body.stem, self.language) or self.defaults.of(body)
 
     def check_places(self, plan: Plan) -> None:
         """Raises VerifyError for a place, perhaps of a view, that kernels cannot read or write.

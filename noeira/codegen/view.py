@@ -41,6 +41,30 @@ class Operand:
         """Bytes of an element."""
         return STORAGE_BYTES[self.dtype]
 
+    @property
+    def columns(self) -> int:
+        """Elements along the last axis."""
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def rows(self) -> int:
+        """Rows along that, of all other axes."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def sample_size(self) -> int:
+        """Elements of each of the first axis."""
+        return math.prod(self.shape[1:])
+
+    def widened(self, text: str) -> str:
+        """C text for the number of one of its elements, which is C text too."""
+        return ELEMENTS[self.dtype].widened(text)
+
+    def rounded(self, text: str) -> str:
+        """C text for a number as one of its elements."""
+        element = ELEMENTS[self.dtype]
+        return element.narrowed(text) if element.rounds else text
+
     def __str__(self) -> str:
         return self.id
 
@@ -223,9 +247,14 @@ class Kernel:
     held: tuple[str, ...] = ()
 
     @property
+    def arguments(self) -> tuple[Operand, ...]:
+        """All pointers that functions are given, in order."""
+        return self.inputs + self.outputs
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         """All arguments in order, and what phases share."""
-        return self.inputs + self.outputs + self.carried
+        return self.arguments + self.carried
 
     @property
     def arrays(self) -> tuple[ScratchOperand, ...]:

@@ -67,6 +67,8 @@ class Op:
     rows_of: the operand whose rows its kernel runs over; by default the first.
     template: the stem of its kernel's template on every target; by default the op's name. An op
     that has several says which in `stem`.
+    totals: whether a result of an op of kind `row` is a number of all rows, such as a loss.
+    moves: whether its results are elements of its operands as they are, of any dtype.
     mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
     is one row; ops of kind `row` do.
     """
@@ -79,6 +81,8 @@ class Op:
     takes: ClassVar[frozenset[str]] = frozenset()
     rows_of: ClassVar[str] = ""
     template: ClassVar[str] = ""
+    totals: ClassVar[bool] = False
+    moves: ClassVar[bool] = False
     mixes_samples: ClassVar[bool] = False
     Attrs: ClassVar[type[Attrs]] = Attrs
 

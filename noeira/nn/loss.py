@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from typing import Any, ClassVar, TypeAlias
 
 from noeira.errors import OptionError
@@ -104,7 +105,7 @@ class Losses(Loss):
         for output, (name, part) in zip(outputs, children, strict=True):
             own = itertools.islice(targets, len(part.shapes().inputs) - 1)
             losses.append(scope.child(name, part).run(output, *own))
-        return functools.reduce(lambda a, b: scope.emit("add", a, b), losses)
+        return functools.reduce(operator.add, losses)
 
 
 def loss_type(value: Any) -> type[Loss]:

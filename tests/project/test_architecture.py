@@ -14,10 +14,12 @@ from pathlib import Path
 
 import networkx
 import pytest
+from jinja2 import Environment, nodes
 
 import noeira
 
 PACKAGE = Path(noeira.__file__).parent
+ARITHMETIC = nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow
 # Room -> the rooms it may import from; errors, settings, files and messages are open to all.
 MAY_IMPORT = {
     "ir": set(),
@@ -268,6 +270,22 @@ def test_nothing_is_written_twice() -> None:
             if (other, place) != (file, number) and not twins:
                 twice.append(f"{other}:{place} and {file}:{number}")
     assert not twice, "\n".join(twice)
+
+
+def reckoned(text: str) -> Iterator[int]:
+    """The lines of a template on which it reckons; `"row %d" % row` is a text."""
+    for node in Environment().parse(text).find_all(ARITHMETIC):
+        left = node.left
+        is_text = isinstance(left, nodes.Const) and isinstance(left.value, str)
+        if not (isinstance(node, nodes.Mod) and is_text):
+            yield node.lineno
+
+
+def test_templates_do_no_arithmetic() -> None:
+    assert list(reckoned('{{ "row %d" % 3 }}\n{{ 2 * rows }}{% set n = k.rows // 2 %}')) == [2, 2]
+    found = {file: [*reckoned("\n".join(lines))] for file, lines in texts(".j2").items()}
+    wrong = [f"{file}:{line}" for file, numbers in found.items() for line in numbers]
+    assert not wrong, f"give these numbers names in a view or a cut: {', '.join(wrong)}"
 
 
 def test_macros_of_one_name_take_the_same_in_all_languages() -> None:

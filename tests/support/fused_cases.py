@@ -16,6 +16,7 @@ from noeira.ir.fused import close
 from noeira.ir.graph import Node, Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.ops.reduction import Broadcast
 from noeira.ir.samples import Draw
 from noeira.ir.types import TensorType
 
@@ -106,16 +107,18 @@ def slope_and_sum(name: str, shape: tuple[int, ...], stored: bool) -> Group:
     return joined(f"{name}, sum{', both stored' if stored else ''} {shape}", build)
 
 
-def before_sum(axes: tuple[int, ...], shape: tuple[int, ...], *others: tuple[int, ...]) -> Group:
+def before_sum(
+    axes: tuple[int, ...], shape: tuple[int, ...], *others: tuple[int, ...], dtype: str = "f32"
+) -> Group:
     """A sum of what is made of several operands, which is stored too."""
 
     def build(builder: Builder) -> tuple[Value, ...]:
-        x, *rest = inputs(builder, shape, *others)
+        x, *rest = inputs(builder, shape, *others, dtype=dtype)
         for value in rest:
             x = builder.emit("multiply", builder.emit("exp", x), value)
         return x, builder.emit("sum", x, axes=axes, scale=0.5)
 
-    return joined(f"multiply, sum of {shape} over {axes}", build)
+    return joined(f"multiply, sum of {dtype} {shape} over {axes}", build)
 
 
 def beside_product(*shapes: tuple[int, ...]) -> Group:
@@ -287,13 +290,25 @@ def beside_head(name: str, shape: tuple[int, ...], **attrs: Any) -> Group:
     return joined(f"stored beside … {name} {shape}", build)
 
 
+# Sums of each kind behind element-wise ops whose operands are read in all ways.
+SUMS = (
+    *(((), (33, 17), ()), ((), (8, 64), (8, 64)), ((0,), (20, 7), (20, 1))),
+    *(((1,), (13, 40), (13, 1), (40,)), ((1,), (9, 33), (9, 1), ())),
+    *(((-1,), (3, 4, 268), (4, 1), (3, 1, 268)), ((1,), (3, 11, 20), (3, 1, 1), (11, 1), (20,))),
+)
+HALF_SUMS = ((), ()), ((1,), (21,)), ((0, 1), (21,)), ((-1,), (21,))
+
+
 @cache
 def fused_groups() -> tuple[Group, ...]:
     """Every fused kernel that is swept: all forms, and every activation behind a linear layer."""
     activations = [
         rule
         for rule in every_op()
-        if isinstance(rule, Elementwise) and len(rule.operands) == 1 and "." not in rule.name
+        if isinstance(rule, Elementwise)
+        and len(rule.operands) == 1
+        and "." not in rule.name
+        and not isinstance(rule, Broadcast)
     ]
     return (
         joined("chain", chain),
@@ -335,13 +350,8 @@ def fused_groups() -> tuple[Group, ...]:
         beside_head("sum", (33, 7), axes=(0,)),
         joined("repeated", repeated),
         joined("without its mean", without_mean),
-        before_sum((), (33, 17), ()),
-        before_sum((), (8, 64), (8, 64)),
-        before_sum((1,), (13, 40), (13, 1), (40,)),
-        before_sum((1,), (9, 33), (9, 1), ()),
-        before_sum((-1,), (3, 4, 268), (4, 1), (3, 1, 268)),
-        before_sum((1,), (3, 11, 20), (3, 1, 1), (11, 1), (20,)),
-        before_sum((0,), (20, 7), (20, 1)),
+        *(before_sum(*case) for case in SUMS),
+        *(before_sum(axes, (3, 50, 21), other, dtype="bf16") for axes, other in HALF_SUMS),
         joined("add of rows and columns, softmax", partial(crossed, "softmax")),
         joined("add of rows and columns, sum", partial(crossed, "sum", axes=(0,))),
         beside_product((3, 1, 37), (5, 1)),

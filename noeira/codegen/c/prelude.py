@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from noeira.codegen import elements
@@ -54,11 +55,37 @@ def definitions(isa: ISA) -> tuple[Definition, ...]:
         own = found(OWN_MATHS, **names) if element.dtype == "f32" and isa.fma else []
         known = {name for item in own for name in item.defines}
         made += [*own, *(item for item in found(LIBM, **names) if not item.defines & known)]
-        made += pieces(f"{FOLDER}/pack.c.j2", None, **names)
+        rounds = transposition(isa.lanes(element.dtype))
+        made += pieces(f"{FOLDER}/pack.c.j2", None, rounds=rounds, **names)
     for stored, wide in elements.STORED:
         given: dict[str, object] = {"isa": isa, "s": stored, "t": wide}
-        given["form"] = elements.form(stored.dtype, wide.dtype)
-        made += pieces(f"{FOLDER}/stored.c.j2", None, lanes=isa.lanes(wide.dtype), **given)
+        given["form"], lanes = elements.form(stored.dtype, wide.dtype), isa.lanes(wide.dtype)
+        given |= {"lanes": lanes, "stored_bytes": lanes * stored.bytes}
+        made += pieces(f"{FOLDER}/stored.c.j2", None, **given)
     numbers = philox_numbers()
     made += pieces(f"{FOLDER}/uniform.c.j2", None, isa=isa, computed=COMPUTED, **numbers)
     return tuple(made)
+
+
+@dataclass(frozen=True)
+class Swap:
+    """A round of the transposition of a block in registers: of vectors that lie `half` apart the
+    lanes that both become, those of the second counted on from those of the first.
+    """
+
+    half: int
+    upper: tuple[int, ...]
+    lower: tuple[int, ...]
+
+
+def transposition(lanes: int) -> tuple[Swap, ...]:
+    """The rounds, each of which swaps the off-diagonal quarters of all sub-blocks."""
+    found, half = list[Swap](), lanes // 2
+    while half:
+        firsts = [lane // half % 2 == 0 for lane in range(lanes)]
+        pairs = list(enumerate(firsts))
+        upper = tuple(lane if first else lanes + lane - half for lane, first in pairs)
+        lower = tuple(lane + half if first else lanes + lane for lane, first in pairs)
+        found.append(Swap(half, upper, lower))
+        half //= 2
+    return tuple(found)

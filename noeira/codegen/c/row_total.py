@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from noeira.codegen.anchor import rows_operand
 from noeira.codegen.c import anchor as c
@@ -30,10 +29,9 @@ class RowTotalCut(c.SplitCut):
 
 
 class RowTotal(c.CAnchor):
-    """One thread does few elements. terms: what the rows' numbers are called."""
+    """One thread does few elements."""
 
     Cut = RowTotalCut
-    terms: ClassVar[str] = "terms"
 
     def rule(self, body: Body, machine: ISA) -> RowTotalCut:
         type = rows_operand(body).type
@@ -48,4 +46,4 @@ class RowTotal(c.CAnchor):
 
     def scratch(self, body: Body, cut: RowTotalCut) -> tuple[Room, ...]:
         type = rows_operand(body).type
-        return (Room(self.terms, type.dtype, rows_and_columns(type)[0]),)
+        return (Room("terms", type.dtype, rows_and_columns(type)[0]),)

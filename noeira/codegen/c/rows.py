@@ -46,12 +46,20 @@ class CRows(Rows):
     @property
     def ways(self) -> range:
         """Vectors of a row that are added to numbers of their own, to be joined afterwards."""
-        return range(WAYS if self.full >= WAYS * self.lanes else 1)
+        return range(WAYS if self.full >= self.width(WAYS) else 1)
 
     @property
     def joint(self) -> int:
         """Elements of a row that are taken in all the ways together."""
-        return self.full - self.full % (WAYS * self.lanes) if len(self.ways) > 1 else 0
+        return self.grouped(WAYS)
+
+    def width(self, vectors: int) -> int:
+        """Elements of so many vectors: where the vector of that number begins."""
+        return vectors * self.lanes
+
+    def grouped(self, vectors: int) -> int:
+        """Elements of a row that are taken so many vectors at a time."""
+        return self.full - self.full % self.width(vectors)
 
     def way(self, names: Sequence[str], way: int) -> dict[str, str]:
         """The C names of numbers that one of the ways adds to."""
@@ -68,9 +76,19 @@ class CRows(Rows):
         return pieces_of(self.columns, self.line)
 
     @property
+    def whole_lines(self) -> bool:
+        """Whether a row ends with a cache line."""
+        return self.columns % self.line == 0
+
+    @property
     def blocks(self) -> int:
         """Blocks of as many rows as a vector has lanes."""
         return pieces_of(self.rows, self.lanes)
+
+    @property
+    def whole_blocks(self) -> bool:
+        """Whether all of these have as many rows."""
+        return self.rows % self.lanes == 0
 
     @property
     def narrow(self) -> bool:
@@ -100,10 +118,13 @@ class CRows(Rows):
     def loaded(
         self, reads: Mapping[str, Operand], index: str, part: str, count: str
     ) -> dict[str, str]:
-        """C text for a vector of each of some operands, by their names in `reads`."""
+        """C text for a vector of each of some operands, by their names in `reads`, but for those
+        that a head makes.
+        """
         return {
-            name: f"load_{self.dtype}{part}({operand} + {index}{count})"
+            name: f"load_{operand.dtype}{part}({operand} + {index}{count})"
             for name, operand in reads.items()
+            if operand
         }
 
     def strips(self, vectors: int) -> int:

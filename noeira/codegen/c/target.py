@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.c.anchor import CAnchor
 from noeira.codegen.c.isa import ISA, ISAS
+from noeira.codegen.c.moving import Moving
+from noeira.codegen.c.row_total import RowTotal
+from noeira.codegen.defaults import Defaults
 from noeira.codegen.target import Target
 from noeira.ir.plan import Plan
 
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
 
-DEFAULT = CAnchor()
+ONE_STAGE = CAnchor()
+DEFAULTS = Defaults(rows=ONE_STAGE, row_totals=RowTotal(), moves=Moving(), others=ONE_STAGE)
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class CTarget(Target):
     machine: ISA
     language = "c"
     machines = ISAS
-    default = default_rows = DEFAULT
+    defaults = DEFAULTS
 
     def render(self, name: str, plans: Sequence[Plan], earlier: Sequence[Plan] = ()) -> Source:
         from noeira.codegen.c.render import render_c

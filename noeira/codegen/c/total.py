@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import option, written
@@ -42,5 +42,5 @@ class Total(c.CAnchor):
         return Stage("chunks", written(cut)), Stage("total")
 
     def scratch(self, body: Body, cut: TotalCut) -> tuple[Room, ...]:
-        type = rows_operand(body).type
-        return (Room("partial", type.dtype, pieces_of(type.size, cut.size)),)
+        size = rows_operand(body).type.size
+        return (Room("partial", rows_dtype(body), pieces_of(size, cut.size)),)

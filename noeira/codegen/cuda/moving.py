@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import ACCESS_BYTES, Arch
 from noeira.codegen.cut import option
+from noeira.codegen.rows import rows_and_columns
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.types import DTYPE_BYTES, FLOATS
@@ -34,13 +35,15 @@ class Moving(cuda.CudaAnchor):
         """Bytes of the largest access: where rows begin decides, and what begins inside them."""
         moved = body.outputs[0].type
         start = getattr(body.parts[0].attrs, "start", 0)
-        lengths = [v.type.shape[-1] for v in (*body.inputs, *body.outputs) if v.type.shape]
+        values = [v for v in (*body.inputs, *body.outputs) if v.type.dtype == moved.dtype]
+        lengths = [rows_and_columns(v.type)[1] for v in values]
         return math.gcd(ACCESS_BYTES, DTYPE_BYTES[moved.dtype] * math.gcd(start, *lengths))
 
     def rule(self, body: Body, machine: Arch) -> MovingCut:
         access = self.most_access(body)
         accesses = body.outputs[0].type.nbytes // access
-        return MovingCut(cuda.blocks_for(accesses, cuda.BLOCK, machine), cuda.BLOCK, access)
+        block = cuda.BLOCK if accesses > 1 else 1
+        return MovingCut(cuda.blocks_for(accesses, block, machine), block, access)
 
     def check(self, body: Body, cut: MovingCut, machine: Arch) -> None:
         if cut.access > self.most_access(body):

@@ -40,8 +40,10 @@ def definitions() -> tuple[Definition, ...]:
         made += pieces(f"{FOLDER}/device.cu.j2", None, **names)
         made += found(MATHS, **names)
     for stored, wide in elements.STORED:
-        given: dict[str, object] = {"s": stored, "t": wide, "lanes": ACCESS_BYTES // wide.bytes}
+        lanes = ACCESS_BYTES // wide.bytes
+        given: dict[str, object] = {"s": stored, "t": wide, "lanes": lanes}
         given["form"] = elements.form(stored.dtype, wide.dtype)
+        given["stored_bytes"] = lanes * stored.bytes
         made += pieces(f"{FOLDER}/device_stored.cu.j2", None, **given)
     made += pieces(f"{FOLDER}/device_uniform.cu.j2", None, computed=COMPUTED)
     return tuple(made)

@@ -30,6 +30,16 @@ class CudaFunction(Function):
         return self.options["block"]
 
     @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return self.block // WARP
+
+    @property
+    def threads(self) -> int:
+        """Threads of all blocks."""
+        return self.grid * self.block
+
+    @property
     def row_threads(self) -> int:
         """Threads that take a row together. Raises VerifyError if the kernel is not cut so."""
         if "row_threads" not in self.options:
@@ -38,6 +48,34 @@ class CudaFunction(Function):
                 "write kind = 'row' in the class of the op, or derive that of the kernel from Row"
             )
         return self.options["row_threads"]
+
+    @property
+    def farthest(self) -> int:
+        """How far apart the threads of a row are whose numbers are combined first."""
+        return self.row_threads // 2
+
+    @property
+    def team(self) -> str:
+        """C text for the bits of as many threads as a row has, of a warp."""
+        return f"{2**self.row_threads - 1:#x}u"
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that a block takes together."""
+        return self.block // self.row_threads
+
+    @property
+    def grid_rows(self) -> int:
+        """Rows that all blocks take together."""
+        return self.grid * self.block_rows
+
+    def block_width(self, width: int) -> int:
+        """Elements that the threads of a block take together, so many neighbours each."""
+        return self.block * width
+
+    def row_width(self, width: int) -> int:
+        """Elements that the threads of a row take together, so many neighbours each."""
+        return self.row_threads * width
 
     @property
     def held(self) -> int:
@@ -57,7 +95,36 @@ class CudaRows(Rows):
     @property
     def is_wide_row(self) -> bool:
         """Whether rows consist of whole accesses."""
-        return self.columns % self.lanes == 0
+        return not self.part
+
+    @property
+    def accesses(self) -> int:
+        """Whole accesses of all elements."""
+        return self.size // self.lanes
+
+    @property
+    def last(self) -> int:
+        """Elements beyond those."""
+        return self.rest(self.size)
+
+    @property
+    def first_last(self) -> int:
+        """Where those begin."""
+        return self.size - self.last
+
+    @property
+    def last_access(self) -> int:
+        """The last column that a whole access can begin at."""
+        return self.columns - self.lanes
+
+    @property
+    def whole_strips(self) -> bool:
+        """Whether all strips are as wide as a warp."""
+        return self.columns % WARP == 0
+
+    def fills_warps(self, function: CudaFunction) -> bool:
+        """Whether the threads of all rows fill their warps."""
+        return self.rows * function.row_threads % WARP == 0
 
     def is_ragged(self, function: CudaFunction) -> bool:
         """Whether rows that do not consist of whole accesses are read by these all the same: if
@@ -116,8 +183,9 @@ class CudaRows(Rows):
         """Whether elements that are taken together read one element of the operand."""
         return all(step.inner % self.lanes == 0 for step in load.walk)
 
-    def where(self, load: Load, index: str = "index") -> str:
-        """C text for where the element of a flat index lies in an operand."""
+    def where(self, load: Load, lane: str = "") -> str:
+        """C text for where the element at `index` lies in an operand, or one so many further."""
+        index = f"(index + {lane})" if lane else "index"
         if load.access == "full":
             return index
         return plus(*(walked(index, self.size, step) for step in load.walk))

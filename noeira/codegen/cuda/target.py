@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.cuda.anchor import CudaAnchor
 from noeira.codegen.cuda.arch import ACCESS_BYTES, ARCHS, Arch
+from noeira.codegen.cuda.moving import Moving
 from noeira.codegen.cuda.row import Row
+from noeira.codegen.cuda.row_total import RowTotal
+from noeira.codegen.defaults import Defaults
 from noeira.codegen.target import Target
 from noeira.errors import VerifyError
 from noeira.ir.plan import Plan, call_text, place_text
@@ -16,8 +19,7 @@ from noeira.ir.plan import Plan, call_text, place_text
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
 
-DEFAULT = CudaAnchor()
-DEFAULT_ROWS = Row()
+DEFAULTS = Defaults(rows=Row(), row_totals=RowTotal(), moves=Moving(), others=CudaAnchor())
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class CudaTarget(Target):
     machine: Arch
     language = "cuda"
     machines = ARCHS
-    default = DEFAULT
-    default_rows = DEFAULT_ROWS
+    defaults = DEFAULTS
 
     def check_places(self, plan: Plan) -> None:
         """Values and workspaces begin at whole accesses."""

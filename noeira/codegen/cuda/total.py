@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
 from noeira.codegen.cut import option
@@ -38,25 +38,25 @@ class Total(cuda.CudaAnchor):
         if type.size <= SUM_ALONE:
             return TotalCut(cuda.BLOCK)
         fewest = pieces_of(type.size, cuda.BLOCKS_EACH * machine.multiprocessors)
-        step = cuda.BLOCK * machine.lanes(type.dtype)
+        step = cuda.BLOCK * machine.lanes(rows_dtype(body))
         return TotalCut(cuda.BLOCK, max(SUM_CHUNK, ceil_to(fewest, step)))
 
     def check(self, body: Body, cut: TotalCut, machine: Arch) -> None:
-        lanes = machine.lanes(rows_operand(body).type.dtype)
+        lanes = machine.lanes(rows_dtype(body))
         if cut.size % lanes:
             raise VerifyError(f"{body.stem}: size must be a multiple of {lanes}, not {cut.size}")
 
     def stages(self, body: Body, cut: TotalCut, machine: Arch) -> tuple[Stage, ...]:
-        type = rows_operand(body).type
-        block, room = ("block", cut.block), cuda.room_for_warps(cut.block, type.dtype)
+        size = rows_operand(body).type.size
+        block, room = ("block", cut.block), cuda.room_for_warps(cut.block, rows_dtype(body))
         if not cut.size:
             return (cuda.launched(body.stem, (("grid", 1), block), room),)
-        chunks = ("grid", pieces_of(type.size, cut.size))
+        chunks = ("grid", pieces_of(size, cut.size))
         return (
             cuda.launched("chunks", (chunks, block, ("size", cut.size)), room),
             cuda.launched("total", (("grid", 1), block), room),
         )
 
     def scratch(self, body: Body, cut: TotalCut) -> tuple[Room, ...]:
-        type = rows_operand(body).type
-        return (Room("partial", type.dtype, pieces_of(type.size, cut.size)),) if cut.size else ()
+        size = rows_operand(body).type.size
+        return (Room("partial", rows_dtype(body), pieces_of(size, cut.size)),) if cut.size else ()

@@ -48,7 +48,7 @@ class Finite(Op):
 class Keep(Op):
     """What a state becomes: `new` if the step is ok, else what it was."""
 
-    name, operands = "keep", ("new", "old", "ok")
+    name, operands, moves = "keep", ("new", "old", "ok"), True
 
     def infer(
         self, attrs: Any, new: TensorType, old: TensorType, ok: TensorType

@@ -166,7 +166,7 @@ class CrossEntropyGradGrad(ClassNumbers):
     d_z = g·q·w, d_lse = -Σ_c g·q·w, d_d_loss = Σ g·(q - t)/R, d_d_lse = Σ_c g·q.
     """
 
-    name, kind, Attrs = "cross_entropy_grad_grad", "row", SmoothingAttrs
+    name, kind, totals, Attrs = "cross_entropy_grad_grad", "row", True, SmoothingAttrs
     operands = ("g", "z", "target", "lse", "d_loss", "d_lse")
     results = ("d_z", "d_lse", "d_d_loss", "d_d_lse")
 

@@ -5,7 +5,6 @@ derivative.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -119,11 +118,18 @@ class Elementwise(Op):
             raise ShapeError(f"{self.name} takes {len(self.operands)} operands, got {len(types)}")
         if self.fault:
             raise VerifyError(f"{self.name}: its expression {self.fault}")
-        dtype, shape = self.result_dtype(attrs, types), common_shape(type.shape for type in types)
+        dtype = self.result_dtype(attrs, types)
+        return (laid_out(types, dtype, self.result_shape(attrs, types)),)
+
+    def result_shape(self, attrs: Any, types: Types) -> tuple[int, ...]:
+        """The shape of the result: that which all operands are repeated to.
+
+        Raises ShapeError if they do not go together.
+        """
+        shape = common_shape(type.shape for type in types)
         if shape is None:
             raise ShapeError(f"{self.name}: {misfit(self.operands, types)}")
-        whole = (type for type in types if type.shape == shape)
-        return (replace(next(whole, TensorType(dtype, shape)), dtype=dtype),)
+        return shape
 
     def result_dtype(self, attrs: Any, types: Types) -> str:
         """The dtype of the result: that of the operands but for the `numbers`.
@@ -204,6 +210,14 @@ class Elementwise(Op):
                 BadSample((f32(4, 1, 5), f32(3, 2)), f"axis -1 is 2 in {b} and 5 in {a}"),
             ]
         return tuple(bad)
+
+
+def laid_out(types: Types, dtype: str, shape: tuple[int, ...]) -> TensorType:
+    """The type of a result of a dtype and a shape. Its elements are where those of the operands
+    are: it has the layout of the first operand of its shape, if that has one.
+    """
+    layouts = (type.layout for type in types if type.shape == shape)
+    return TensorType(dtype, shape, next(layouts, None))
 
 
 def misfit(names: tuple[str, ...], types: tuple[TensorType, ...]) -> str:

@@ -29,6 +29,15 @@ class SmoothingAttrs(graph.Attrs):
 
     smoothing: float = 0.0
 
+    @property
+    def kept(self) -> float:
+        """The share that stays with the target."""
+        return 1 - self.smoothing
+
+    def even(self, classes: int) -> float:
+        """The share that each class gets of the smoothing."""
+        return self.smoothing / classes
+
 
 class ClassNumbers(Op):
     """The parent of ops that read logits `z` and a class number for each row of them, `target`."""
@@ -43,7 +52,7 @@ class LogitLoss(Op):
     which the gradient reads.
     """
 
-    kind, Attrs = "row", SmoothingAttrs
+    kind, totals, Attrs = "row", True, SmoothingAttrs
     operands, results = ("z", "target"), ("loss", "lse")
 
     def of_logits(self, z: TensorType) -> Types:

@@ -148,7 +148,7 @@ class Reshape(Op):
 class Copy(Op):
     """x, of any dtype, in memory of its own"""
 
-    name, operands = "copy", ("x",)
+    name, operands, moves = "copy", ("x",), True
 
     def infer(self, attrs: Any, x: TensorType) -> tuple[TensorType, ...]:
         return (x,)
@@ -186,6 +186,7 @@ class Take(Op):
     """
 
     name, Attrs, operands = "take", TakeAttrs, ("data", "order", "cursor")
+    moves = True
 
     def infer(
         self, attrs: TakeAttrs, data: TensorType, order: TensorType, cursor: TensorType

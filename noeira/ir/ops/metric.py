@@ -31,7 +31,7 @@ class TopK(ClassNumbers):
     NaN counts as wrong.
     """
 
-    name, kind, Attrs = "top_k", "row", TopKAttrs
+    name, kind, totals, Attrs = "top_k", "row", True, TopKAttrs
     operands, results = ("z", "target"), ("correct", "count")
 
     def infer(self, attrs: TopKAttrs, z: TensorType, target: TensorType) -> tuple[TensorType, ...]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Concat(Op):
     """The operands side by side: [..., N₀], [..., N₁], … -> [..., N₀ + N₁ + …]"""
 
-    name, operands, mixes_samples = "concat", ("parts",), True
+    name, operands = "concat", ("parts",)
+    moves = mixes_samples = True
 
     def infer(self, attrs: Any, *parts: TensorType) -> tuple[TensorType, ...]:
         if not parts or any(not p.shape for p in parts):
@@ -69,10 +70,24 @@ class ColumnsAttrs(graph.Attrs):
     width: int = 1
 
 
+@dataclass(frozen=True)
+class PadColumnsAttrs(ColumnsAttrs):
+    """start: the column at which those of x begin; width: columns of the result."""
+
+    def end(self, columns: int) -> int:
+        """The column behind those of x."""
+        return self.start + columns
+
+    def behind(self, columns: int) -> int:
+        """Columns behind those of x."""
+        return self.width - self.end(columns)
+
+
 class Window(Op):
     """The parent of `columns` and `pad_columns`, each the gradient of the other."""
 
-    operands, Attrs, mixes_samples = ("x",), ColumnsAttrs, True
+    operands, Attrs = ("x",), ColumnsAttrs
+    moves = mixes_samples = True
     opposite: str
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
@@ -109,20 +124,20 @@ class PadColumns(Window):
     [..., width]
     """
 
-    name, opposite = "pad_columns", "columns"
+    name, opposite, Attrs = "pad_columns", "columns", PadColumnsAttrs
 
-    def infer(self, attrs: ColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        if not x.shape or attrs.start < 0 or attrs.start + x.shape[-1] > attrs.width:
+    def infer(self, attrs: PadColumnsAttrs, x: TensorType) -> tuple[TensorType, ...]:
+        if not x.shape or attrs.start < 0 or attrs.behind(x.shape[-1]) < 0:
             raise ShapeError(
                 f"pad_columns: {x} from column {attrs.start} on is wider than {attrs.width}"
             )
         return (TensorType(x.dtype, (*x.shape[:-1], attrs.width)),)
 
-    def reference(self, attrs: ColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    def reference(self, attrs: PadColumnsAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
         import numpy as np
 
         out = np.zeros((*x.shape[:-1], attrs.width), x.dtype)
-        out[..., attrs.start : attrs.start + x.shape[-1]] = x
+        out[..., attrs.start : attrs.end(x.shape[-1])] = x
         return (out,)
 
     def samples(self) -> tuple[Sample, ...]:

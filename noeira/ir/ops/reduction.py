@@ -13,10 +13,10 @@ from noeira.ir.checks import float_operand
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.ops.elementwise import reduce_to
+from noeira.ir.ops.elementwise import Elementwise, reduce_to
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType
+from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,34 +141,26 @@ class BroadcastAttrs(graph.Attrs):
     scale: float = 1.0
 
 
-class Broadcast(Op):
+class Broadcast(Elementwise):
     """scale · x, repeated to `shape` as in NumPy: aligned at the right, along axes of length 1."""
 
-    name, kind, template, operands, Attrs = "broadcast", "map", "map", ("x",), BroadcastAttrs
+    name, Attrs = "broadcast", BroadcastAttrs
 
-    def infer(self, attrs: BroadcastAttrs, x: TensorType) -> tuple[TensorType, ...]:
-        float_operand(self.name, x)
+    def expression(self, attrs: BroadcastAttrs) -> Expr:
+        return var("x") * attrs.scale
+
+    def result_shape(self, attrs: BroadcastAttrs, types: Types) -> tuple[int, ...]:
+        (x,) = types
         if common_shape((x.shape, attrs.shape)) != attrs.shape:
             raise ShapeError(
                 f"broadcast: x is {x}, which does not fit shape {list(attrs.shape)}: "
                 "aligned at the right, axes must be equal, or 1 in x"
             )
-        return (TensorType(x.dtype, attrs.shape),)
-
-    def expression(self, attrs: BroadcastAttrs) -> Expr:
-        """As of element-wise ops, the operand of which is repeated."""
-        return var("x") * attrs.scale
-
-    def reference(self, attrs: BroadcastAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        return (np.broadcast_to(x * x.dtype.type(attrs.scale), attrs.shape).astype(x.dtype),)
+        return attrs.shape
 
     def vjp(self, attrs: BroadcastAttrs, back: Backward) -> dict[str, Value]:
+        # The sum takes the factor: no op is needed for it.
         return {"x": reduce_to(back, back.cotangent, back.inputs[0].type.shape, attrs.scale)}
-
-    def flops(self, attrs: BroadcastAttrs, x: TensorType) -> int:
-        return 0 if attrs.scale == 1.0 else math.prod(attrs.shape)
 
     def samples(self) -> tuple[Sample, ...]:
         cases = (((), (7, 33)), ((17,), (100, 17)), ((3, 4), (5, 3, 4)), ((), (1,)), ((9,), (9,)))
@@ -181,5 +173,5 @@ class Broadcast(Op):
         return (
             BadSample((f32(3),), "does not fit shape [4, 2]", {"shape": (4, 2)}),
             BadSample((f32(4, 3),), "does not fit shape [1, 3]", {"shape": (1, 3)}),
-            BadSample((i32(3),), "not a float", {"shape": (4, 3)}),
+            BadSample((i32(3),), "must be floats", {"shape": (4, 3)}),
         )

@@ -25,7 +25,7 @@ class MSE(Op):
     floats in f32
     """
 
-    name, kind, operands = "mse", "row", ("prediction", "target")
+    name, kind, totals, operands = "mse", "row", True, ("prediction", "target")
 
     def infer(
         self, attrs: Any, prediction: TensorType, target: TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype
 from noeira.codegen.rows import Rows, pieces_of
 from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
@@ -21,9 +21,9 @@ def batches_of(body: Body) -> tuple[int, int, int]:
 
 def chunk_sums(body: Body, rows: int) -> tuple[Room, ...]:
     """The sums of chunks of so many rows; none if there are no chunks."""
-    (batches, all_rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype
+    batches, all_rows, columns = batches_of(body)
     size = batches * pieces_of(all_rows, rows) * columns if rows else 0
-    return (Room("partial", dtype, size),) if rows else ()
+    return (Room("partial", rows_dtype(body), size),) if rows else ()
 
 
 @dataclass(frozen=True)

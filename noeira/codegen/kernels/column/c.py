@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CRows
@@ -15,6 +15,7 @@ from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
+from noeira.ir.types import FLOATS
 
 # Column sums of more rows are taken in chunks, so that threads can share tall, narrow matrices.
 COLUMN_ROWS = 512
@@ -51,8 +52,24 @@ class CBatches(Batches, CRows):
 
     def left(self, item: str, vectors: int) -> str:
         """C text for its first column."""
-        strips, width = self.strips(vectors), vectors * self.lanes
+        strips, width = self.strips(vectors), self.width(vectors)
         return f"{item} % {strips} * {width}" if strips > 1 else "0"
+
+    def items(self, vectors: int, rows: int = 0) -> int:
+        """Items in all; of chunks of so many rows, if there are chunks."""
+        return self.batches * (self.chunks(rows) if rows else 1) * self.strips(vectors)
+
+    def last_left(self, vectors: int) -> int:
+        """The first column of the last strip."""
+        return self.width((self.strips(vectors) - 1) * vectors)
+
+    def last_whole(self, vectors: int) -> int:
+        """Whole vectors of the last strip."""
+        return self.last_strip(vectors) - (1 if self.part else 0)
+
+    def chunk_sums(self, rows: int) -> int:
+        """Sums of all chunks of a batch."""
+        return self.chunks(rows) * self.columns
 
 
 class Column(c.CAnchor):
@@ -60,10 +77,11 @@ class Column(c.CAnchor):
 
     stem = "column"
     Cut = ColumnCut
+    dtypes = frozenset(FLOATS)
 
     def rule(self, body: Body, machine: ISA) -> ColumnCut:
         (batches, rows, columns), type = batches_of(body), rows_operand(body).type
-        vectors = pieces_of(columns, machine.lanes(type.dtype))
+        vectors = pieces_of(columns, machine.lanes(rows_dtype(body)))
         split, stream = c.splits(type.size), bool(body.head) and c.streams(body)
         if rows <= COLUMN_ROWS:
             width = min(COLUMN_VECTORS, vectors)
@@ -85,11 +103,10 @@ class Column(c.CAnchor):
         return chunk_sums(body, cut.rows)
 
     def check(self, body: Body, cut: ColumnCut, machine: ISA) -> None:
-        type = rows_operand(body).type
-        most = pieces_of(type.shape[-1], machine.lanes(type.dtype))
+        most = pieces_of(batches_of(body)[2], machine.lanes(rows_dtype(body)))
         if cut.vectors > most:
             raise VerifyError(f"vectors must be a whole number from 1 to {most}, not {cut.vectors}")
 
     def view(self, body: Body, machine: ISA) -> CBatches:
-        (batches, rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype
+        (batches, rows, columns), dtype = batches_of(body), rows_dtype(body)
         return CBatches(dtype, machine.lanes(dtype), batches * rows, columns, batches)

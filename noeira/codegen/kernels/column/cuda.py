@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch
 from noeira.codegen.cuda.row import power_of_two
@@ -15,7 +15,7 @@ from noeira.codegen.rows import pieces_of
 from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
+from noeira.ir.types import DTYPE_BYTES, FLOATS
 
 # Rows that one block adds up of a strip of columns; of more, those that a block adds up at least,
 # and how many blocks are wanted for each multiprocessor.
@@ -46,6 +46,7 @@ class Column(cuda.CudaAnchor):
 
     stem = "column"
     Cut = ColumnCut
+    dtypes = frozenset(FLOATS)
 
     def rule(self, body: Body, machine: Arch) -> ColumnCut:
         batches, rows, columns = batches_of(body)
@@ -60,7 +61,7 @@ class Column(cuda.CudaAnchor):
     def stages(self, body: Body, cut: ColumnCut, machine: Arch) -> tuple[Stage, ...]:
         batches, rows, columns = batches_of(body)
         strips, block = batches * pieces_of(columns, WARP), ("block", cut.block)
-        room = cut.block * DTYPE_BYTES[rows_operand(body).type.dtype]
+        room = cut.block * DTYPE_BYTES[rows_dtype(body)]
         if not cut.rows:
             return (cuda.launched("column", (("grid", strips), block), room),)
         grid = ("grid", strips * pieces_of(rows, cut.rows))
@@ -73,5 +74,5 @@ class Column(cuda.CudaAnchor):
         return chunk_sums(body, cut.rows)
 
     def view(self, body: Body, machine: Arch) -> CudaBatches:
-        (batches, rows, columns), dtype = batches_of(body), rows_operand(body).type.dtype
+        (batches, rows, columns), dtype = batches_of(body), rows_dtype(body)
         return CudaBatches(dtype, machine.lanes(dtype), batches * rows, columns, batches)

@@ -71,6 +71,15 @@ class FlatUpdateView(Generic[RowsLike]):
         """Elements of room for what a block reckons once: heavy numbers, then each kind's own."""
         return len(self.heavy) + self.kinds * len(self.own)
 
+    def own_place(self, kind: int, number: int) -> int:
+        """Where in this room a kind has one of its own numbers."""
+        return len(self.heavy) + kind * len(self.own) + number
+
+    @property
+    def last_piece(self) -> int:
+        """The number of the last piece."""
+        return len(self.stops) - 1
+
     @property
     def stays(self) -> bool:
         """Whether some elements always stay as they are."""

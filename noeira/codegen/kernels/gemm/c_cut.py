@@ -85,9 +85,14 @@ class GemmCut:
         return self.row_tiles.count * self.panels.extent
 
     @property
+    def tile_count(self) -> int:
+        """Tiles of C."""
+        return self.row_tiles.count * self.panels.count
+
+    @property
     def items(self) -> int:
         """Tiles in all, over all blocks."""
-        return self.row_tiles.count * self.panels.count * self.blocks.count
+        return self.tile_count * self.blocks.count
 
     @property
     def prefetch(self) -> int:
@@ -100,9 +105,14 @@ class GemmCut:
         return self.blocks.size * self.panels.size * self.lanes
 
     @property
+    def copied(self) -> int:
+        """Elements of B that a thread copies at a time, if it does."""
+        return self.group * self.copy_size
+
+    @property
     def copied_bytes(self) -> int:
         """Bytes of B that a thread copies at a time."""
-        return self.group * self.copy_size * DTYPE_BYTES[self.dtype] if self.pack_b else 0
+        return self.copied * DTYPE_BYTES[self.dtype] if self.pack_b else 0
 
     @property
     def chained(self) -> bool:
@@ -120,10 +130,16 @@ class GemmCut:
         """What the template writes of it."""
         return Tiles(self)
 
-    def overreads(self, gemm: Gemm) -> int:
-        """Rows at the end of B from whose last columns a whole vector reaches beyond B's end."""
-        rest = gemm.n % self.lanes
-        return -(-(self.lanes - rest) // gemm.n) if rest and not self.pack_b else 0
+    def rest(self, gemm: Gemm) -> int:
+        """Columns of C beyond whole vectors."""
+        return gemm.n % self.lanes
+
+    def safe_steps(self, gemm: Gemm) -> int:
+        """Steps of k before the last rows of B, from whose last columns a whole vector reaches
+        beyond B's end.
+        """
+        rest = self.rest(gemm)
+        return gemm.k - (pieces_of(self.lanes - rest, gemm.n) if rest and not self.pack_b else 0)
 
     def dots(self, gemm: Gemm) -> bool:
         """Whether elements are dot products of rows of A and of B: B is transposed, not copied."""

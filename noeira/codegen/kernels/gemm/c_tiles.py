@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.codegen.c.rows import CRows
+from noeira.codegen.ctext import quotient, remainder, times
 from noeira.codegen.expressions import is_short
 from noeira.codegen.kernels.gemm.product import Gemm
 from noeira.codegen.view import Kernel, Operand
@@ -35,9 +36,50 @@ class Tiles:
         rest = f"{items} + ({unit} - {items * wide}){f' / {narrow}' if narrow > 1 else ''}"
         return f"{unit} < {items * wide} ? {unit} / {wide} : {rest}"
 
+    @property
+    def panel(self) -> str:
+        """C text for the panel of an `item`, a tile of a block."""
+        rows, panels, items = self.cut.row_tiles.count, self.cut.panels.count, self.cut.items
+        return remainder(quotient("item", rows, items), panels, items // rows)
+
+    @property
+    def block(self) -> str:
+        """C text for its block."""
+        return quotient("item", self.cut.tile_count, self.cut.items)
+
+    @property
+    def row_tile(self) -> str:
+        """C text for its tile of rows."""
+        return remainder("item", self.cut.row_tiles.count, self.cut.items)
+
     def rows_of(self, gemm: Gemm) -> CRows:
         """C as the elements that a tail runs over."""
         return CRows(self.cut.dtype, self.cut.lanes, gemm.m, gemm.n)
+
+    def steps_of(self, gemm: Gemm) -> CRows:
+        """The steps of k, as a dot product takes them."""
+        return CRows(self.cut.dtype, self.cut.lanes, 1, gemm.k)
+
+    def width(self, vectors: int | str) -> int | str:
+        """Elements of so many vectors; of a C variable C text."""
+        lanes = self.cut.lanes
+        return vectors * lanes if isinstance(vectors, int) else times(vectors, lanes)
+
+    def elements(self, rows: int, vectors: int) -> int:
+        """Elements of so many rows of a tile."""
+        return rows * vectors * self.cut.lanes
+
+    def sums(self, rows: int, vectors: int) -> int:
+        """The vectors of so many rows of a tile."""
+        return rows * vectors
+
+    def sum(self, row: int, vector: int, vectors: int) -> int:
+        """The number of one of these."""
+        return row * vectors + vector
+
+    def whole(self, gemm: Gemm, vectors: int) -> int:
+        """Vectors of a row of a tile that are whole wherever it lies."""
+        return vectors - 1 if self.cut.rest(gemm) else vectors
 
     def tile_operands(self, kernel: Kernel) -> tuple[Operand, ...]:
         """The operands that a tile reads or writes besides op(b), in the kernel's order: those of

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
 class TileRows(CudaRows):
     """C as the elements that a tail runs over, where `row` and `column` are in scope."""
 
-    def where(self, load: Load, index: str = "index") -> str:
-        """C text for where an element lies in an operand, by its row and column."""
-        if load.access == "full":
-            return index
-        return self.subscript(load).replace("column", index.replace("index", "column"))
+    def where(self, load: Load, lane: str = "") -> str:
+        index, column = (f"({at} + {lane})" if lane else at for at in ("index", "column"))
+        return self.subscript(load, index, column)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.ctext import added, times
+from noeira.codegen.ctext import added, plus, times
 from noeira.codegen.lower import RESULT, operand_id, tail_code
 from noeira.codegen.rows import rows_and_columns
 from noeira.codegen.view import Elementwise
@@ -44,11 +44,12 @@ class Partition:
         """How many pieces have this one of the `sizes`."""
         return self.larger if size == self.size else self.count - self.larger
 
-    def start(self, index: str) -> str:
-        """C text for where the piece of that index, a C variable, begins."""
+    def start(self, index: str, scale: int = 1) -> str:
+        """C text for where the piece of that index, a C variable, begins, times a number."""
         if self.larger == self.count:
-            return f"{index} * {self.size}"
-        return f"({index} * {self.size - 1} + ({index} < {self.larger} ? {index} : {self.larger}))"
+            return times(index, self.size * scale)
+        larger = f"({index} < {self.larger} ? {index} : {self.larger})"
+        return times(f"({plus(times(index, self.size - 1), larger)})", scale)
 
     def length(self, index: str) -> str:
         """C text for the size of the piece of that index."""
@@ -77,6 +78,16 @@ class Gemm:
     partial: str | None = None
 
     @property
+    def size(self) -> int:
+        """Elements of C."""
+        return self.m * self.n
+
+    @property
+    def last_column(self) -> int:
+        """The number of the last column of C."""
+        return self.n - 1
+
+    @property
     def a_row(self) -> int:
         """Elements of `a` between rows of op(a)."""
         return 1 if self.transpose_a else self.k
@@ -95,6 +106,10 @@ class Gemm:
     def b_step(self) -> int:
         """Elements of `b` between steps of k."""
         return 1 if self.transpose_b else self.n
+
+    def a_offset(self, rows: int) -> int:
+        """Elements of `a` to so many rows of op(A) further."""
+        return rows * self.a_row
 
     def dot_products(self, row_tiles: Partition) -> bool:
         """Whether elements can be dot products of rows of A and of B: their elements are contiguous

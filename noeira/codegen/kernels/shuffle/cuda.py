@@ -46,6 +46,11 @@ class ShuffleCut:
     distances: int = 0
     far_block: int = 0
 
+    @property
+    def pairs(self) -> int:
+        """Pairs of elements of a piece."""
+        return self.piece // 2
+
 
 @dataclass(frozen=True)
 class ShuffleFunction(CudaFunction):
@@ -64,9 +69,25 @@ class ShuffleFunction(CudaFunction):
         return 1 << self.options["distances"]
 
     @property
+    def pairs(self) -> int:
+        """Pairs of these."""
+        return self.elements // 2
+
+    @property
+    def span(self) -> int:
+        """Twice the largest of its distances: elements from one that a thread has to the next that
+        it has not.
+        """
+        return 2 * self.options["distance"]
+
+    @property
     def nearest(self) -> int:
         """The least of its distances."""
-        return 2 * self.options["distance"] // self.elements
+        return self.span // self.elements
+
+    def shares(self, total: int) -> int:
+        """Threads' work, of so many elements in all."""
+        return total // self.elements
 
 
 class Shuffle(CudaAnchor):

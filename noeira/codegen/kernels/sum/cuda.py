@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from noeira.codegen.cuda.total import Total
+from noeira.ir.types import FLOATS
 
 
 class Sum(Total):
-    """Sums of chunks, then their sum."""
+    """Sums of chunks, then their sum; 16-bit floats are added up in f32."""
 
     stem = "sum"
+    dtypes = frozenset(FLOATS)
