@@ -51,6 +51,11 @@ def check_declaration(cls: type[Module]) -> None:
             f"not of {cls.family.__name__}[…]"
         )
     for name, value in own.items():
+        if isinstance(value, Slot) and name != name.upper():
+            raise CompositionError(
+                f"{cls.__name__}.{name}: a type parameter is written in capitals: {name.upper()}"
+            )
+    for name, value in own.items():
         check_name(cls, name, value)
         if isinstance(value, Tensor):
             value.check(cls)

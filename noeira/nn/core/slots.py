@@ -45,10 +45,6 @@ class Slot:
         self.default, self.name = default, ""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        if name != name.upper():
-            raise CompositionError(
-                f"{owner.__name__}.{name}: a type parameter is written in capitals: {name.upper()}"
-            )
         self.name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
