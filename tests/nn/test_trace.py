@@ -201,13 +201,14 @@ def test_states_and_phases():
         (
             {"net": AddAndTanh, "input": (3,)},
             CompositionError,
-            "takes 2 inputs, but input gives 1 shapes",
+            "takes 2 inputs, but input gives 1 shape",
         ),
         ({"net": AddAndTanh, "input": ((3,), (4,))}, ShapeError, "takes (A), (A), not (3,), (4,)"),
+        ({"net": AddAndTanh, "input": [(3,), (4,)]}, ShapeError, "takes (A), (A), not (3,), (4,)"),
         (
             {"net": Linear[3, 4], "input": ((3,), (3,))},
             CompositionError,
-            "takes 1 inputs, but input gives 2",
+            "takes 1 input, but input gives 2 shapes",
         ),
         (
             {"net": Linear[3, 4], "input": (0, 3)},

@@ -146,11 +146,13 @@ def per_sample(
     count = len(net.shapes().inputs)
     if input is None:
         return (None,) * count
-    nested = isinstance(input, tuple) and any(isinstance(axis, tuple) for axis in input)
-    shapes: tuple[Shape, ...] = input if nested else (input,)  # type: ignore[assignment]
+    several = (tuple, list)
+    nested = isinstance(input, several) and any(isinstance(axis, several) for axis in input)
+    shapes: tuple[Shape, ...] = tuple(input) if nested else (input,)  # type: ignore[assignment]
     if len(shapes) != count:
         raise CompositionError(
-            f"{net!r} takes {count} inputs, but input gives {len(shapes)} shapes"
+            f"{net!r} takes {count} input{'s' * (count > 1)}, but input gives {len(shapes)} "
+            f"shape{'s' * (len(shapes) > 1)}"
         )
     return shapes
 
