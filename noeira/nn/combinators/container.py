@@ -62,6 +62,10 @@ class Container(Module):
     def __getitem__(self, index: int) -> Any:
         """The child instance at `index`; it shares the memory of the network."""
         count = len(self)
+        if not hasattr(index, "__index__"):
+            raise CompositionError(
+                f"{type(self)!r} has its layers by whole numbers, not by {index!r}"
+            )
         if not -count <= index < count:
             raise IndexError(f"{type(self)!r} has {count} layers, there is no {index}")
         return self.child(index % count)

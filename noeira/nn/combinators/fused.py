@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.builder import Builder
@@ -110,12 +110,10 @@ class Fused(Chain):
     def trace(cls, scope: Scope, x: Value) -> Value:
         return cls.through(scope.fused(), x)
 
-    def __getattr__(self, name: str) -> Any:
-        """A tensor of a part that has no position of its own: `net[0].weight`."""
-        for index, (path, part) in enumerate(type(self).children()):
-            if path == "" and (name in part.own_params or name in part.own_buffers):
-                return getattr(self.child(index), name)
-        raise AttributeError(f"{type(self)!r} has no attribute {name!r}")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A tensor of a part that has no position of its own: `net[0].weight`."""
 
 
 def kind(part: type[Module]) -> tuple[Any, ...]:

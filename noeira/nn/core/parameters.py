@@ -50,9 +50,6 @@ class Tensor(ABC, Generic[T]):
             raise self.absent(owner)
         return self.of(instance)
 
-    def __set__(self, instance: Module, value: Any) -> None:
-        raise AttributeError(f"{self.name} is changed in place: write .{self.name}.val[...] = …")
-
     @abstractmethod
     def of(self, instance: Module) -> T:
         """Its tensor in an instance."""
@@ -106,9 +103,8 @@ class Tensor(ABC, Generic[T]):
 
     def absent(self, module: type[Module]) -> AttributeError:
         """The error for a tensor that the type switched off."""
-        return AttributeError(
-            f"{module!r} has no {self.name}: it is made with {self.when.lower()}=False"
-        )
+        value, label = getattr(module, self.when), module.slots[self.when].label
+        return AttributeError(f"{module!r} has no {self.name}: it is made with {label}={value}")
 
 
 class Param(Tensor["Parameter"]):
