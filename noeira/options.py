@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 from noeira.codegen.choices import ChoicesLike
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.numbers import whole_number
 from noeira.ir.random import check_seed
 from noeira.nn.core.criteria import check_metrics, target_patterns
 from noeira.nn.core.init import Initializer, Kaiming, initializer
@@ -111,7 +112,7 @@ def options_of(
     options = Options(
         loss=None if loss is None else loss_type(loss),
         optimizer=None if optimizer is None else optimizer_value(optimizer),
-        batch=whole_number("batch", given.get("batch", Options.batch)),
+        batch=counting_number("batch", given.get("batch", Options.batch)),
         input=given.get("input"),
         init=initializer(given.get("init", Options.init)),
         dtype=check_dtype(given.get("dtype", Options.dtype)),
@@ -191,11 +192,12 @@ def with_default_metrics(
     return options
 
 
-def whole_number(name: str, value: Any) -> int:
+def counting_number(name: str, value: Any) -> int:
     """The value, at least 1. Raises OptionError."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+    number = whole_number(value)
+    if number is None or number < 1:
         raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}")
-    return int(value)
+    return number
 
 
 def takes(options: type, defaults: Given | None = None) -> Callable[[Function], Function]:

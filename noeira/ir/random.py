@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.errors import DtypeError, OptionError, ParseError
+from noeira.ir.numbers import whole_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,9 +109,10 @@ def check_key(seed: int, stream: int) -> None:
 
 def check_seed(value: int, name: str = "seed") -> int:
     """The value, a whole number of 32 bits. Raises OptionError."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= WORD:
+    number = whole_number(value)
+    if number is None or not 0 <= number <= WORD:
         raise OptionError(f"{name} must be a whole number from 0 to {WORD}, not {value!r}")
-    return int(value)
+    return number
 
 
 def uniform01(

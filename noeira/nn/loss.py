@@ -98,7 +98,7 @@ class Losses(Loss):
 
     @classmethod
     def trace(cls, scope: Scope, *given: Value) -> Value:
-        children = cls.children()
+        children = cls.inside
         outputs, targets = given[: len(children)], iter(given[len(children) :])
         losses = list[Value]()
         for output, (name, part) in zip(outputs, children, strict=True):

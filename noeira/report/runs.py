@@ -92,7 +92,7 @@ def runs_of(links: list[Link]) -> Iterator[Run]:
         link = links[start]
         start += 1
         if not issubclass(link.module, Fused):
-            for name, child in link.module.children():
+            for name, child in link.module.inside:
                 yield from runs_of(chain(child, joined(link.path, name)))
 
 
@@ -120,7 +120,7 @@ def chain(module: type[Module], path: str) -> list[Link]:
     """The modules that run one after the other, those of chains inside it in their place."""
     if not is_chain(module):
         return [Link(path or ROOT, module)]
-    parts = [(joined(path, name), part) for name, part in module.children()]
+    parts = [(joined(path, name), part) for name, part in module.inside]
     return [link for place, part in parts for link in chain(part, place)]
 
 

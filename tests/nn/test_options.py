@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 import noeira
@@ -76,6 +77,11 @@ def test_a_trainer_can_be_given_the_shape_of_a_sample() -> None:
         noeira.Trainer(Net, input=(5,))
 
 
+def training_program() -> noeira.Program:
+    """A program that has a learning rate."""
+    return noeira.compile(Net, loss=CrossEntropy, optimizer=Adam, target="reference")
+
+
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: noeira.compile(Net, bach=3),  # type: ignore[call-arg]
@@ -129,6 +135,38 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: noeira.Trainer(Net, optimizer="adam"),  # type: ignore[arg-type]
         "optimizer must be one such as Adam(lr=1e-3), not 'adam': write optimizer=Adam; there are "
         "SGD, Adam, AdamW",
+    ),
+    (
+        lambda: noeira.compile(Net, batch=np.array([2, 3])),  # type: ignore[arg-type]
+        "batch must be a whole number of at least 1, not array([2, 3])",
+    ),
+    (
+        lambda: noeira.compile(Net, seed=np.array([2, 3])),  # type: ignore[arg-type]
+        "seed must be a whole number from 0 to 4294967295, not array([2, 3])",
+    ),
+    (
+        lambda: noeira.compile(Net, target=["cpu"]),  # type: ignore[arg-type]
+        "there is no target ['cpu']; there are cpu, cuda, ",
+    ),
+    (
+        lambda: noeira.compile(Net, dtype=np.ones(2)),  # type: ignore[arg-type]
+        "parameters are kept in f32 or f64, not array([1., 1.])",
+    ),
+    (
+        lambda: noeira.compile(Net, choices=["a"]),  # type: ignore[arg-type]
+        "choices must be a table of choices or its file, not ['a']",
+    ),
+    (
+        lambda: Adam(lr=np.ones(2)),  # type: ignore[arg-type]
+        "Adam: lr must be a finite number, not array([1., 1.])",
+    ),
+    (
+        lambda: setattr(training_program(), "lr", None),
+        "lr must be a finite number, 0 or greater, not None",
+    ),
+    (
+        lambda: setattr(training_program(), "lr", np.ones(2)),
+        "lr must be a finite number, 0 or greater, not array([1., 1.])",
     ),
     (lambda: noeira.Trainer(Net, optimizer=None), "Trainer needs a loss and an optimizer"),
     (lambda: noeira.Trainer(ReLU), "ReLU has no parameters, so there is nothing to train"),

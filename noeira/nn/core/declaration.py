@@ -61,6 +61,12 @@ def check_declaration(cls: type[Module]) -> None:
             value.check(cls)
     if "signature" in own:
         parse_signature(cls.signature, cls.__name__)
+    for name, method in own.items():
+        if name in OPEN and name != "trace" and inspect.isfunction(method):
+            places = ", ".join(["cls", *list(inspect.signature(method).parameters)[1:]])
+            raise CompositionError(
+                f"{cls.__name__}.{name} is no classmethod: write @classmethod def {name}({places})"
+            )
     if "trace" in own:
         check_trace(cls, own["trace"])
 

@@ -46,7 +46,7 @@ class Instance:
             module: type[Module] = type(self)
             if tensor := module.own_params.get(name) or module.own_buffers.get(name):
                 raise tensor.absent(module)
-            children = () if name.startswith("_") else module.children()
+            children = () if name.startswith("_") else module.inside
             for index, (given, child) in enumerate(children):
                 if given == name:
                     return self.child(index)
@@ -80,7 +80,7 @@ class Instance:
 
         Raises CompositionError that lists what there is.
         """
-        children = type(self).children()
+        children = type(self).inside
         names = [name for name, _ in children]
         known: list[Any] = names if isinstance(place, str) else [*range(len(names))]
         if place not in known:
@@ -118,7 +118,7 @@ class Instance:
 
 def check_dtype(dtype: Any) -> Literal["f32", "f64"]:
     """The dtype, one that parameters can have. Raises OptionError."""
-    if dtype not in ("f32", "f64"):
+    if not isinstance(dtype, str) or dtype not in ("f32", "f64"):
         raise OptionError(f"parameters are kept in f32 or f64, not {described(dtype)}{near(dtype)}")
     return dtype
 
@@ -134,7 +134,7 @@ def near(dtype: Any) -> str:
 def names_inside(module: type[Module]) -> set[str]:
     """What an instance has by name, beside its own methods: tensors and children."""
     own = {*module.own_params, *module.own_buffers}
-    for name, child in module.children():
+    for name, child in module.inside:
         own |= {name} if name else names_inside(child)
     return own
 
