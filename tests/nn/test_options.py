@@ -25,7 +25,15 @@ from noeira.nn import (
     Sequential,
     Xavier,
 )
-from noeira.options import CompileOptions, GraphOptions, Options, options_of, training
+from noeira.options import (
+    CompileOptions,
+    GraphOptions,
+    Options,
+    TraceOptions,
+    names_of,
+    options_of,
+    training,
+)
 
 
 class Net(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
@@ -34,8 +42,9 @@ class Net(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
 
 def test_the_options_are_listed_once_in_one_order() -> None:
     names = [field.name for field in fields(Options)]
-    assert list(CompileOptions.__annotations__) == names
-    assert list(GraphOptions.__annotations__) == names[:-3]
+    assert names_of(CompileOptions) == names
+    assert names_of(GraphOptions) == names[:-3]
+    assert names_of(TraceOptions) == [name for name in names[:-3] if name != "optimizer"]
     for function in (noeira.compile, noeira.Trainer, job_of):
         parameters = inspect.signature(function).parameters
         shown = [name for name in parameters if name in names]
@@ -60,6 +69,12 @@ def test_options_are_kept_in_one_form() -> None:
     assert found.metrics == () and found.init == Normal[0.0, 1.0]
     _, found = options_of(Net(dtype="f64"), {"loss": CrossEntropy, "metrics": []}, "compile")
     assert found.metrics == () and found.dtype == "f64"
+
+
+def test_a_trace_takes_what_a_compile_takes() -> None:
+    graph = noeira.trace(Net(dtype="f64"), loss=CrossEntropy(), batch=3)
+    assert graph == noeira.trace(Net, loss=CrossEntropy, batch=np.int64(3), dtype="f64")  # type: ignore[arg-type]
+    assert [v.name for v in graph.outputs] == ["loss"]
 
 
 def test_reports_and_trainers_have_the_defaults_of_training() -> None:
@@ -92,6 +107,24 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: noeira.suggest(Net, target="cuda"),  # type: ignore[call-arg]
         "suggest has no option target; it has loss, optimizer, batch, input, init, dtype, "
         "metrics, entry",
+    ),
+    (
+        lambda: noeira.trace(Net, optimizer=Adam),  # type: ignore[call-arg]
+        "trace has no option optimizer; it has loss, batch, input, init, dtype, metrics",
+    ),
+    (
+        lambda: noeira.trace(Net, batch=-1),
+        "batch must be a whole number of at least 1, not -1",
+    ),
+    (lambda: noeira.trace(Net, dtype="f16"), "parameters are kept in f32 or f64, not 'f16'"),  # type: ignore[arg-type]
+    (lambda: noeira.trace(Net, phase="test"), "phase must be 'train' or 'eval', not 'test'"),  # type: ignore[arg-type]
+    (
+        lambda: noeira.trace(Net, loss=ReLU),  # type: ignore[arg-type]
+        "loss must be a loss type such as CrossEntropy; ReLU is none",
+    ),
+    (
+        lambda: noeira.trace(Net, loss=CrossEntropy, metrics=Accuracy),  # type: ignore[arg-type]
+        "metrics is a list: write [Accuracy]",
     ),
     (
         lambda: noeira.compile(Net, dtype="float32"),  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from noeira.nn import (
     Sequential,
     size,
 )
-from noeira.nn.core.trace import trace
+from noeira.tracing import trace
 
 
 class HalfSquare(Module):

@@ -281,3 +281,22 @@ def plain(patterns: tuple[Pattern, ...]) -> Any:
     """One shape, or a tuple of shapes."""
     shapes = tuple(p.written() for p in patterns)
     return shapes[0] if len(shapes) == 1 else shapes
+
+
+def solved_for(net: type[Module], input: Shape | tuple[Shape, ...] | None) -> Signature:
+    """`Module.solve` for the option `input`: the shape of one sample, or a tuple of them.
+
+    Raises as that, and CompositionError if their number is wrong.
+    """
+    count = len(net.shapes().inputs)
+    if input is None:
+        return net.solve()
+    several = (tuple, list)
+    nested = isinstance(input, several) and any(isinstance(axis, several) for axis in input)
+    shapes: tuple[Shape, ...] = tuple(input) if nested else (input,)  # type: ignore[assignment]
+    if len(shapes) != count:
+        raise CompositionError(
+            f"{net!r} takes {count} input{'s' * (count > 1)}, but input gives {len(shapes)} "
+            f"shape{'s' * (len(shapes) > 1)}"
+        )
+    return net.solve(*shapes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack, get_args
 
-from noeira.errors import CompositionError
+from noeira.errors import CompositionError, OptionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.states import (
@@ -22,39 +22,44 @@ from noeira.ir.states import (
 )
 from noeira.ir.types import Layout
 from noeira.nn.core.criteria import declare_targets, run_metric, target_patterns, typed
-from noeira.nn.core.init import Initializer, Kaiming, initializer
-from noeira.nn.core.module import Module
+from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Shape
 from noeira.nn.core.tensors import Tensors, tensors
+from noeira.options import Options, TraceOptions, options_of, takes
 
 Phase = Literal["train", "eval"]
 
 
+@takes(TraceOptions)
 def trace(
-    net: type[Module],
+    net: type[Module] | Module,
     *,
-    batch: int = 1,
-    loss: type[Module] | None = None,
-    metrics: Sequence[type[Module]] = (),
-    input: Shape | tuple[Shape, ...] | None = None,
     phase: Phase = "train",
-    init: Initializer | type[Initializer] = Kaiming,
-    dtype: str = "f32",
     entry: str = "forward",
+    **options: Unpack[TraceOptions],
 ) -> ComputeGraph:
-    """The forward graph of a type: from %x (%x0, %x1, …) and, with a loss or metrics, %target
-    (%target0, …), to its outputs.
+    """The forward graph of a network: from %x (%x0, %x1, …) and, with a loss, %target (%target0,
+    …), to its outputs; with a loss instead of these to %loss, and the sum and count of each metric.
 
-    Returns the network's outputs; with a loss or metrics, instead of these, %loss and the sum and
-    count of each metric. A graph of phase train with a loss has %seed and %tick, which counts its
-    calls.
-    input: shapes of one sample, for axes that the type leaves open. Raises CompositionError or
-    ShapeError.
+    phase: what the modules do, `train` or `eval`. entry: the second half of the graph's name. loss,
+    batch, input, init, dtype: as for `compile`. metrics: none by default. Raises OptionError,
+    CompositionError or ShapeError.
     """
-    shapes = net.solve(*per_sample(net, input))
+    if phase not in get_args(Phase):
+        raise OptionError(f"phase must be 'train' or 'eval', not {phase!r}")
+    kind, found = options_of(net, {"metrics": (), **options}, "trace", taken=TraceOptions)
+    return traced(kind, found, phase, entry)
+
+
+def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> ComputeGraph:
+    """What `trace` gives for a network type and its options.
+
+    A graph of phase train with a loss has %seed and %tick, which counts its calls.
+    """
+    shapes, dtype, batch = solved_for(net, options.input), options.dtype, options.batch
+    loss, metrics = options.loss, options.metrics
     builder = Builder(f"{graph_name(net)}.{entry}")
-    own = tensors(net, initializer(init), dtype)
+    own = tensors(net, options.init, dtype)
     values = declare_tensors(builder, net, own)
     if phase == "train" and loss is not None:
         values |= {name: builder.state(name, COUNTER) for name in (SEED, TICK)}
@@ -137,24 +142,6 @@ def check_hints(builder: Builder) -> None:
 def graph_name(net: type[Module]) -> str:
     """The network's name as a graph's: lower-case."""
     return net.__name__.lower()
-
-
-def per_sample(
-    net: type[Module], input: Shape | tuple[Shape, ...] | None
-) -> tuple[Shape | None, ...]:
-    """The given shapes, one for each input. Raises CompositionError if their number is wrong."""
-    count = len(net.shapes().inputs)
-    if input is None:
-        return (None,) * count
-    several = (tuple, list)
-    nested = isinstance(input, several) and any(isinstance(axis, several) for axis in input)
-    shapes: tuple[Shape, ...] = tuple(input) if nested else (input,)  # type: ignore[assignment]
-    if len(shapes) != count:
-        raise CompositionError(
-            f"{net!r} takes {count} input{'s' * (count > 1)}, but input gives {len(shapes)} "
-            f"shape{'s' * (len(shapes) > 1)}"
-        )
-    return shapes
 
 
 def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[str, Value]:
