@@ -11,6 +11,7 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.states import (
     COUNTER,
+    DRAWS,
     INPUT,
     LOSS,
     SEED,
@@ -54,15 +55,16 @@ def trace(
 def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> ComputeGraph:
     """What `trace` gives for a network type and its options.
 
-    A graph of phase train with a loss has %seed and %tick, which counts its calls.
+    A graph of phase train with a loss has %seed and %tick, which counts its calls; any other has
+    %seed and %tick or %draws if random numbers are drawn in it.
     """
     shapes, dtype, batch = solved_for(net, options.input), options.dtype, options.batch
     loss, metrics = options.loss, options.metrics
     builder = Builder(f"{graph_name(net)}.{entry}")
     own = tensors(net, options.init, dtype)
     values = declare_tensors(builder, net, own)
-    if phase == "train" and loss is not None:
-        values |= {name: builder.state(name, COUNTER) for name in (SEED, TICK)}
+    counted = (SEED, TICK) if phase == "train" and loss is not None else ()
+    counters = {name: builder.state(name, COUNTER) for name in counted}
     inputs = [
         builder.input(name, typed(p, batch, dtype), p.limit)
         for name, p in zip(numbered(INPUT, len(shapes.inputs)), shapes.inputs, strict=True)
@@ -70,14 +72,15 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
     kinds = [kind for kind in (loss, *metrics) if kind is not None]
     patterns = target_patterns(net, shapes.outputs, kinds)
     targets = declare_targets(builder, patterns, batch, dtype)
-    scope = Scope(builder, net, values, phase=phase)
+    scope = Scope(builder, net, values, phase=phase, counters=counters)
     made = scope.run(*inputs)
     check_hints(builder)
     outputs = made if isinstance(made, tuple) else (made,)
     results = trace_results(scope, loss, metrics, (*outputs, *targets)) if kinds else {}
     update_states(builder, own, scope.updated)
-    if TICK in values:
-        count_calls(builder, values[TICK])
+    for name in (TICK, DRAWS):
+        if name in scope.counters:
+            count_calls(builder, scope.counters[name])
     if not kinds:
         return builder.done(outputs)
     found = own_nodes(builder, list(results.values()))
@@ -91,8 +94,7 @@ def trace_results(
     to be.
     """
     # They have no tensors of their own.
-    known = {name: scope.values[name] for name in (SEED, TICK) if name in scope.values}
-    beside, found = replace(scope, values=known), dict[str, Value]()
+    beside, found = replace(scope, values={}), dict[str, Value]()
     if loss is not None:
         found[LOSS] = replace(beside, module=loss, path=LOSS).run(*given)
     for index, kind in enumerate(metrics):
@@ -187,9 +189,9 @@ def packed(builder: Builder, layout: Layout, parts: Sequence[Value], state: str)
 
 
 def count_calls(builder: Builder, tick: Value) -> None:
-    """Let %tick count the calls, whether they are ok or not."""
+    """Let %tick or %draws count the calls, whether they are ok or not."""
     with builder.at(Origin(ROOT, "count of calls", "trace")):
-        builder.update(tick, builder.emit("count", tick, hint=f"{TICK}.next"))
+        builder.update(tick, builder.emit("count", tick, hint=f"{tick.name}.next"))
 
 
 def own_nodes(builder: Builder, values: Sequence[Value]) -> list[Value]:

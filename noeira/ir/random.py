@@ -32,8 +32,9 @@ WORD = 0xFFFFFFFF
 # Words that a counter gives.
 WORDS = 4
 
-# Streams of a seed: trace numbers those of a graph from 0; initial values and data order have
-# ranges of their own.
+# Streams of a seed: trace numbers those of training from 0; evaluation, initial values and data
+# order have ranges of their own.
+EVALUATION_STREAM = 0x40000000
 INITIAL_STREAM = 0x80000000
 ORDER_STREAM = 0xC0000000
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Node, Value
-from noeira.ir.states import COUNTER, SEED, TICK
 from noeira.ir.types import TensorType
 from noeira.nn.combinators.chain import Chain
 from noeira.nn.combinators.container import Container
@@ -140,7 +139,6 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
 
     builder = Builder("probe")
     values = tensors(cls, Kaiming(), "f32").values()
-    values |= {name: Value(name, COUNTER) for name in (SEED, TICK)}
     signature = small(cls.shapes())
     inputs = [
         builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
