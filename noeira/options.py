@@ -25,7 +25,7 @@ from noeira.nn.core.instance import check_dtype
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, Loss, LossLike, loss_type
-from noeira.nn.metrics import Accuracy, MetricLike, metric_types
+from noeira.nn.metrics import Accuracy, Metric, MetricLike, metric_types
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.runtime.targets import target_called
@@ -92,7 +92,7 @@ class Options:
     input: Shape | tuple[Shape, ...] | None = None
     init: Initializer = field(default=Kaiming(), metadata={"read": initializer})
     dtype: Literal["f32", "f64"] = field(default="f32", metadata={"read": check_dtype})
-    metrics: tuple[type[Module], ...] = field(default=(), metadata={"read": metric_types})
+    metrics: tuple[type[Metric], ...] = field(default=(), metadata={"read": metric_types})
     seed: int = field(default=0, metadata={"read": check_seed})
     target: str = field(default="cpu", metadata={"read": target_called})
     choices: Choices = NO_CHOICES

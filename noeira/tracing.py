@@ -22,7 +22,7 @@ from noeira.ir.states import (
     numbered,
 )
 from noeira.ir.types import Layout
-from noeira.nn.core.criteria import declare_targets, run_metric, target_patterns, typed
+from noeira.nn.core.criteria import Criterion, declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.tensors import Tensors, tensors
@@ -88,7 +88,10 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
 
 
 def trace_results(
-    scope: Scope, loss: type[Module] | None, metrics: Sequence[type[Module]], given: Sequence[Value]
+    scope: Scope,
+    loss: type[Criterion] | None,
+    metrics: Sequence[type[Criterion]],
+    given: Sequence[Value],
 ) -> dict[str, Value]:
     """Trace loss and metrics on outputs and targets; gives the values that %loss and the like are
     to be.

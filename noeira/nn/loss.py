@@ -6,25 +6,31 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from noeira.errors import OptionError
+from noeira.errors import CompositionError, OptionError
 from noeira.ir.graph import Value
+from noeira.nn.core.criteria import Criterion
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.slots import modules, number
 
 __all__ = ["MSE", "CrossEntropy", "Loss", "Losses", "SoftCrossEntropy"]
 
 
-class Loss(Module):
+class Loss(Criterion):
     """The parent of the losses.
 
     Its signature says what target goes with a prediction; the result is a number.
     """
 
     role = "loss"
+
+    @classmethod
+    def advice(cls) -> str:
+        return f"; for a loss for each output write Losses[{cls!r}, …]"
 
 
 # How a loss is given: CrossEntropy, CrossEntropy.of(smoothing=0.1), or an instance of one.
@@ -95,6 +101,16 @@ class Losses(Loss):
         targets = [pattern for part in parts for pattern in part.inputs[1:]]
         rules = tuple(rule for part in parts for rule in part.where)
         return Signature((*outputs, *targets), (Pattern(()),), rules).tidy()
+
+    @classmethod
+    def wants(cls, net: type[Module], outputs: Sequence[Pattern]) -> tuple[Pattern, ...]:
+        count = len(outputs)
+        if len(cls.LOSSES) != count:
+            raise CompositionError(
+                f"{net!r} gives {count} output{'s' * (count > 1)}, {listed(tuple(outputs))}; "
+                f"{cls!r} are {len(cls.LOSSES)} losses, and there is to be one for each"
+            )
+        return super().wants(net, outputs)
 
     @classmethod
     def trace(cls, scope: Scope, *given: Value) -> Value:

@@ -29,6 +29,7 @@ OPEN = frozenset(
         "adjusted",
         "misfit",
         "role",
+        "in_turn",
         "placeholders",
     }
 )

@@ -49,6 +49,8 @@ class Module(Instance, metaclass=ModuleType):
 
     signature: what it takes and gives for one sample; a composite defines `compose` instead.
     role: where it may stand: `layer`, `loss` or `metric`.
+    in_turn: whether it does nothing but run its children, each on what the one before it gives. A
+    class that defines `trace` says so, or it is False there.
     placeholders: how messages name the value of a slot.
     """
 
@@ -58,6 +60,7 @@ class Module(Instance, metaclass=ModuleType):
     _made: ClassVar[tuple[Any, tuple[Any, ...]] | None] = None
     signature: ClassVar[str] = ""
     role: ClassVar[Literal["layer", "loss", "metric"]] = "layer"
+    in_turn: ClassVar[bool] = False
     placeholders: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -65,6 +68,8 @@ class Module(Instance, metaclass=ModuleType):
         if cls.is_made:
             return
         own = cls.__dict__
+        if "trace" in own and "in_turn" not in own:
+            cls.in_turn = False
         cls._slots = declared(cls._slots, own, Slot)
         cls._params = declared(cls._params, own, Param)
         cls._buffers = declared(cls._buffers, own, Buffer)
