@@ -138,7 +138,7 @@ def role_type(value: Any, parent: type[Module], role: str, example: str) -> Any:
         raise OptionError(f"{role}: write the type, such as {example}, not the text {found!r}")
     if not isinstance(found, type) or not issubclass(found, Module):
         raise OptionError(f"{role} must be a {role} type such as {example}, not {value!r}")
-    if found is parent or found.role != role:
+    if found is parent or not issubclass(found, parent):
         # Those of noeira, whatever else a program has defined.
         own = [child for child in parent.__subclasses__() if child.__module__.startswith("noeira.")]
         known = ", ".join(sorted(child.__name__ for child in own))
