@@ -15,18 +15,18 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from noeira import nn as nn
     from noeira.compiler import compile as compile
-    from noeira.nn.core.trace import trace as trace
     from noeira.report.explain import explain as explain
     from noeira.report.suggest import suggest as suggest
     from noeira.report.summary import summary as summary
     from noeira.runtime.program import Program as Program
+    from noeira.tracing import trace as trace
     from noeira.training import Trainer as Trainer
     from noeira.training import TrainResult as TrainResult
 
 # Public name -> where it lives; imported when first used, so that `import noeira` costs nothing.
 PLACES = {
     "compile": "noeira.compiler",
-    "trace": "noeira.nn.core.trace",
+    "trace": "noeira.tracing",
     "Trainer": "noeira.training",
     "TrainResult": "noeira.training",
     "Program": "noeira.runtime.program",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Unpack
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 from noeira.errors import NoeiraError
 from noeira.ir.builder import Builder
@@ -15,8 +15,6 @@ from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
 from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.module import Module
-from noeira.nn.core.trace import graph_name, trace
-from noeira.nn.loss import Loss
 from noeira.options import CompileOptions, Options, options_of, takes
 from noeira.passes.base import Pass
 from noeira.passes.dce import DeadCodeElimination
@@ -29,6 +27,7 @@ from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
+from noeira.tracing import graph_name, traced
 
 # Batches of the data set that entries over resident data are shown for where nothing is loaded.
 SHOWN_BATCHES = 2
@@ -70,18 +69,17 @@ class Job:
 
     def forward(self) -> Dump:
         """The network in evaluation mode."""
-        return self.dump("forward", self.options.batch, loss=None, phase="eval")
+        options = replace(self.options, loss=None, metrics=())
+        return dump_of(traced(self.net, options, "eval", "forward"), ())
 
     def step(self) -> Dump:
         """One training step."""
-        return self.dump(
-            "step", self.options.batch, loss=self.options.loss, passes=self.training_passes()
-        )
+        return self.training_graph("step", self.options.batch, self.training_passes())
 
     def gradients(self) -> Dump:
         """Loss and gradients."""
         passes = (Hold(), Vjp(), KeepGradients())
-        return self.dump("gradients", self.options.batch, loss=self.options.loss, passes=passes)
+        return self.training_graph("gradients", self.options.batch, passes)
 
     def training(self, samples: int) -> DataPass:
         """Training steps over resident data, the smaller last batch included."""
@@ -89,7 +87,7 @@ class Job:
         def steps(name: str, rows: int) -> Entry:
             resident = Resident(samples, ((LOSS, float(rows)),))
             passes = (*self.training_passes(), resident)
-            return Entry(self.dump(name, rows, self.options.loss, passes=passes), rows, "training")
+            return Entry(self.training_graph(name, rows, passes), rows, "training")
 
         return in_batches("steps", samples, self.options.batch, steps)
 
@@ -105,7 +103,8 @@ class Job:
         """Loss and metrics over resident data; nothing over none."""
 
         def evaluate(name: str, rows: int) -> Entry:
-            graph = self.trace(name, rows, self.options.loss, "eval", self.options.metrics)
+            options = replace(self.options, batch=rows)
+            graph = traced(self.net, options, "eval", name)
             weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
             return Entry(dump_of(graph, (Resident(samples, weights),)), rows, "evaluation")
 
@@ -121,37 +120,10 @@ class Job:
         chosen = self.options.optimizer
         return ApplyOptimizer(chosen.op, chosen.lr, tuple(chosen.options().items()))
 
-    def dump(
-        self,
-        entry: str,
-        batch: int,
-        loss: type[Loss] | None,
-        phase: Literal["train", "eval"] = "train",
-        passes: tuple[Pass, ...] = (),
-    ) -> Dump:
-        """A traced graph, and what is to be done with it."""
-        return dump_of(self.trace(entry, batch, loss, phase), passes)
-
-    def trace(
-        self,
-        entry: str,
-        batch: int,
-        loss: type[Loss] | None,
-        phase: Literal["train", "eval"],
-        metrics: tuple[type[Module], ...] = (),
-    ) -> ComputeGraph:
-        """The graph of the type, before any pass."""
-        return trace(
-            self.net,
-            batch=batch,
-            loss=loss,
-            metrics=metrics,
-            input=self.options.input,
-            phase=phase,
-            init=self.options.init,
-            dtype=self.options.dtype,
-            entry=entry,
-        )
+    def training_graph(self, entry: str, rows: int, passes: tuple[Pass, ...]) -> Dump:
+        """The network and its loss in training, and what is to be done with them."""
+        options = replace(self.options, batch=rows, metrics=())
+        return dump_of(traced(self.net, options, "train", entry), passes)
 
 
 def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...]) -> Dump:

@@ -10,21 +10,22 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from noeira.codegen.choices import ChoicesLike
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.numbers import whole_number
 from noeira.ir.random import check_seed
 from noeira.nn.core.criteria import check_metrics, target_patterns
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.instance import check_dtype
-from noeira.nn.core.module import Module
+from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.signature import Shape
-from noeira.nn.core.trace import per_sample
 from noeira.nn.loss import CrossEntropy, Loss, LossLike, loss_type
-from noeira.nn.metrics import Accuracy, MetricLike, metric_types
+from noeira.nn.metrics import Accuracy, Metric, MetricLike, metric_types
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.runtime.targets import target_called
@@ -33,17 +34,14 @@ Given: TypeAlias = Mapping[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class GraphOptions(TypedDict, total=False):
-    """What decides the graphs of a program besides the network, as a user gives it.
+# Options that may be None, which is as if they were not given.
+NONE = ("loss", "optimizer", "input", "metrics", "choices")
 
-    loss: gives a program `gradients`, with an optimizer also `step`, `load` and `steps`.
-    batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that
-    the type leaves open. init: initial values. dtype: of the parameters. metrics: for `evaluate`;
-    by default Accuracy, where the loss takes class numbers.
-    """
+
+class TraceOptions(TypedDict, total=False):
+    """What decides one traced graph besides the network, as a user gives it; see `Options`."""
 
     loss: LossLike | None
-    optimizer: Optimizer | type[Optimizer] | None
     batch: int
     input: Shape | tuple[Shape, ...] | None
     init: Initializer | type[Initializer]
@@ -51,33 +49,52 @@ class GraphOptions(TypedDict, total=False):
     metrics: Sequence[MetricLike] | None
 
 
-class CompileOptions(GraphOptions, total=False):
-    """The same, what they begin with, and what they are compiled for.
+class GraphOptions(TraceOptions, total=False):
+    """What decides all graphs of a program."""
 
-    seed: of the initial values, and of the order of training data. target: `cpu`; `cuda`, a GPU;
-    `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or `reference` (NumPy; also what
-    `cpu` falls back to without a compiler, and says so). choices: a table of tuned choices or its
-    file (see `noeira tune`), by default that of NOEIRA_CHOICES.
-    """
+    optimizer: Optimizer | type[Optimizer] | None
+
+
+class CompileOptions(GraphOptions, total=False):
+    """The same, what they begin with, and what they are compiled for."""
 
     seed: int
     target: str
     choices: ChoicesLike
 
 
+def counting_number(name: str, value: Any) -> int:
+    """The value, at least 1. Raises OptionError."""
+    number = whole_number(value)
+    if number is None or number < 1:
+        raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return number
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a compile, each checked and in its one form. Made by `options_of`."""
+    """The options of a compile, each checked and in its one form. Made by `options_of`.
 
-    loss: type[Loss] | None = None
-    optimizer: Optimizer | None = None
-    batch: int = 1
+    loss: gives a program `gradients`, with an optimizer also `step`, `load` and `steps`.
+    batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that
+    the type leaves open. init: initial values. dtype: of the parameters. metrics: for `evaluate`;
+    by default Accuracy, where the loss takes class numbers.
+    seed: of the initial values, and of the order of training data. target: `cpu`; `cuda`, a GPU;
+    `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or `reference` (NumPy; also what
+    `cpu` falls back to without a compiler, and says so). choices: a table of tuned choices or its
+    file (see `noeira tune`), by default that of NOEIRA_CHOICES.
+    """
+
+    # read: makes the one form of what a user gives, or raises; what has none is as it is given.
+    loss: type[Loss] | None = field(default=None, metadata={"read": loss_type})
+    optimizer: Optimizer | None = field(default=None, metadata={"read": optimizer_value})
+    batch: int = field(default=1, metadata={"read": partial(counting_number, "batch")})
     input: Shape | tuple[Shape, ...] | None = None
-    init: Initializer = Kaiming()  # noqa: RUF009  (a frozen value)
-    dtype: Literal["f32", "f64"] = "f32"
-    metrics: tuple[type[Module], ...] = ()
-    seed: int = 0
-    target: str = "cpu"
+    init: Initializer = field(default=Kaiming(), metadata={"read": initializer})
+    dtype: Literal["f32", "f64"] = field(default="f32", metadata={"read": check_dtype})
+    metrics: tuple[type[Metric], ...] = field(default=(), metadata={"read": metric_types})
+    seed: int = field(default=0, metadata={"read": check_seed})
+    target: str = field(default="cpu", metadata={"read": target_called})
     choices: Choices = NO_CHOICES
 
     @property
@@ -93,45 +110,47 @@ def training(given: Given) -> Given:
 
 
 def options_of(
-    net: type[Module] | Module, given: Given, place: str, input_later: bool = False
+    net: type[Module] | Module,
+    given: Given,
+    place: str,
+    taken: type = CompileOptions,
+    input_later: bool = False,
 ) -> tuple[type[Module], Options]:
-    """The type of a network and its options. input_later: axes that the type leaves open may still
-    be open.
+    """The type of a network and its options. taken: those that there are. input_later: axes that
+    the type leaves open may still be open.
 
     Raises OptionError for an option that cannot be or has no effect, CompositionError for a network
     that is no whole network, ShapeError for an `input` that does not fit.
     """
-    check_names(given, place)
+    check_names(given, place, taken)
     kind = network_type(net, place)
     if isinstance(net, Module):
         given = of_instance(net, given)
-    target = target_called(given.get("target", Options.target))
-    loss, optimizer = given.get("loss"), given.get("optimizer")
-    metrics = given.get("metrics")
-    options = Options(
-        loss=None if loss is None else loss_type(loss),
-        optimizer=None if optimizer is None else optimizer_value(optimizer),
-        batch=whole_number("batch", given.get("batch", Options.batch)),
-        input=given.get("input"),
-        init=initializer(given.get("init", Options.init)),
-        dtype=check_dtype(given.get("dtype", Options.dtype)),
-        metrics=() if metrics is None else metric_types(metrics),
-        seed=check_seed(given.get("seed", Options.seed)),
-        target=target.name,
-        choices=target.table(given.get("choices")),
-    )
+    found: dict[str, Any] = {n: v for n, v in given.items() if v is not None or n not in NONE}
+    for one in fields(Options):
+        if one.name in found and "read" in one.metadata:
+            found[one.name] = one.metadata["read"](found[one.name])
+    target = found.get("target", target_called(Options.target))
+    found |= {"target": target.name, "choices": target.table(found.get("choices"))}
+    options = Options(**found)
     check_together(kind, options)
-    return kind, with_default_metrics(kind, options, metrics is None, input_later)
+    return kind, with_default_metrics(kind, options, "metrics" not in found, input_later)
 
 
 def check_names(given: Given, place: str, options: type = CompileOptions) -> None:
     """Raises OptionError for an option that there is not."""
-    known = list(options.__annotations__)
+    known = names_of(options)
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise OptionError(f"{place} has no option {name}; it has {', '.join(known)}{hint}")
+
+
+def names_of(options: type) -> list[str]:
+    """The names of options, those of a compile first and in their order."""
+    own, order = options.__annotations__, [f.name for f in fields(Options)]
+    return [name for name in order if name in own] + [name for name in own if name not in order]
 
 
 def network_type(net: Any, place: str) -> type[Module]:
@@ -180,7 +199,7 @@ def with_default_metrics(
     """
     if input_later and options.input is None:
         return options
-    outputs = net.solve(*per_sample(net, options.input)).outputs
+    outputs = solved_for(net, options.input).outputs
     if options.loss is None:
         return options
     if default:
@@ -191,26 +210,19 @@ def with_default_metrics(
     return options
 
 
-def whole_number(name: str, value: Any) -> int:
-    """The value, at least 1. Raises OptionError."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-        raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}")
-    return int(value)
-
-
 def takes(options: type, defaults: Given | None = None) -> Callable[[Function], Function]:
     """Let `help` show the options of a function one by one: type checkers know what `**options`
     stands for, Python does not.
     """
-    shown = {field.name: field.default for field in fields(Options)}
-    shown |= {"metrics": None, "choices": None, **(defaults or {})}
+    shown = {f.name: f.default for f in fields(Options)}
+    shown |= dict.fromkeys(NONE) | dict(defaults or {})
 
     def mark(function: Function) -> Function:
         signature = inspect.signature(function)
         own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         more = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown[name])
-            for name in options.__annotations__
+            for name in names_of(options)
         ]
         function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
         return function

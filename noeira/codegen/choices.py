@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from noeira import config
-from noeira.errors import NoeiraError, ParseError
+from noeira.errors import NoeiraError, OptionError, ParseError
 from noeira.ir.choices import NO_CHOICES, Choices, Problem, parse_choices
 from noeira.ir.plan import Stage
 
@@ -18,11 +18,14 @@ ChoicesLike: TypeAlias = "Choices | str | os.PathLike[str] | None"
 def chosen_table(choices: ChoicesLike) -> Choices:
     """The table meant: by default that of NOEIRA_CHOICES, or an empty one.
 
-    Raises NoeiraError if its file cannot be read, ParseError with the line that is wrong.
+    Raises OptionError if it is neither, NoeiraError if its file cannot be read, ParseError with the
+    line that is wrong.
     """
     if isinstance(choices, Choices):
         return choices
     if choices is not None:
+        if not isinstance(choices, (str, os.PathLike)):
+            raise OptionError(f"choices must be a table of choices or its file, not {choices!r}")
         return read_choices(Path(choices))
     path = config.CHOICES.read()
     try:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.errors import DtypeError, OptionError, ParseError
+from noeira.ir.numbers import whole_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +32,9 @@ WORD = 0xFFFFFFFF
 # Words that a counter gives.
 WORDS = 4
 
-# Streams of a seed: trace numbers those of a graph from 0; initial values and data order have
-# ranges of their own.
+# Streams of a seed: trace numbers those of training from 0; evaluation, initial values and data
+# order have ranges of their own.
+EVALUATION_STREAM = 0x40000000
 INITIAL_STREAM = 0x80000000
 ORDER_STREAM = 0xC0000000
 
@@ -108,9 +110,10 @@ def check_key(seed: int, stream: int) -> None:
 
 def check_seed(value: int, name: str = "seed") -> int:
     """The value, a whole number of 32 bits. Raises OptionError."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value <= WORD:
+    number = whole_number(value)
+    if number is None or not 0 <= number <= WORD:
         raise OptionError(f"{name} must be a whole number from 0 to {WORD}, not {value!r}")
-    return int(value)
+    return number
 
 
 def uniform01(

@@ -10,6 +10,7 @@ States, the memory that outlives a call, and whose they are:
     %gradients                  keep_gradients   keep_gradients   the module instance
     %OP.m, %OP.v, %OP.step      update           update           the module instance, for OP
     %seed                       trace            nobody           the program
+    %draws                      trace            trace            the program
     %lr                         update           its user         the program
     %cursor %bad %total.RESULT  resident         resident         the program, for its data set
 
@@ -31,6 +32,9 @@ PARAMS, BUFFERS, GRADIENTS = "params", "buffers", "gradients"
 # Calls of training entries that were made, ok or not; with the seed, what random numbers follow
 # from.
 TICK, SEED = "tick", "seed"
+# What stands for %tick where nothing is trained: calls of an evaluation that draws random numbers.
+# So training does not depend on how often one looks at it.
+DRAWS = "draws"
 # What optimizers call theirs: moments, and the updates that were made.
 FIRST_MOMENT, SECOND_MOMENT, STEP = "m", "v", "step"
 # The learning rate, the samples taken so far, and the tick of the first call that was not ok, or
@@ -44,7 +48,7 @@ EPOCH = "epoch"
 LOSS, OK, GRADS = "loss", "ok", "grads"
 
 INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK})
-PROGRAMS = frozenset({SEED, LEARNING_RATE, CURSOR, BAD})
+PROGRAMS = frozenset({SEED, DRAWS, LEARNING_RATE, CURSOR, BAD})
 # Names that nothing in a network may have.
 RESERVED = INSTANCES | PROGRAMS | {INPUT, TARGET, ORDER, LOSS, OK, GRADS}
 

@@ -18,6 +18,9 @@ class Value:
     name: str
     type: TensorType
 
+    # NumPy leaves `array * value` to the value, which says what it takes.
+    __array_ufunc__ = None
+
     def __str__(self) -> str:
         return f"%{self.name}"
 

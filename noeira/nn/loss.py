@@ -7,25 +7,31 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from noeira.errors import OptionError
+from noeira.errors import CompositionError, OptionError
 from noeira.ir.graph import Value
+from noeira.nn.core.criteria import Criterion
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.slots import modules, number
 
 __all__ = ["MSE", "CrossEntropy", "Loss", "Losses", "SoftCrossEntropy"]
 
 
-class Loss(Module):
+class Loss(Criterion):
     """The parent of the losses.
 
     Its signature says what target goes with a prediction; the result is a number.
     """
 
     role = "loss"
+
+    @classmethod
+    def advice(cls) -> str:
+        return f"; for a loss for each output write Losses[{cls!r}, …]"
 
 
 # How a loss is given: CrossEntropy, CrossEntropy.of(smoothing=0.1), or an instance of one.
@@ -98,8 +104,18 @@ class Losses(Loss):
         return Signature((*outputs, *targets), (Pattern(()),), rules).tidy()
 
     @classmethod
+    def wants(cls, net: type[Module], outputs: Sequence[Pattern]) -> tuple[Pattern, ...]:
+        count = len(outputs)
+        if len(cls.LOSSES) != count:
+            raise CompositionError(
+                f"{net!r} gives {count} output{'s' * (count > 1)}, {listed(tuple(outputs))}; "
+                f"{cls!r} are {len(cls.LOSSES)} losses, and there is to be one for each"
+            )
+        return super().wants(net, outputs)
+
+    @classmethod
     def trace(cls, scope: Scope, *given: Value) -> Value:
-        children = cls.children()
+        children = cls.inside
         outputs, targets = given[: len(children)], iter(given[len(children) :])
         losses = list[Value]()
         for output, (name, part) in zip(outputs, children, strict=True):
@@ -123,7 +139,7 @@ def role_type(value: Any, parent: type[Module], role: str, example: str) -> Any:
         raise OptionError(f"{role}: write the type, such as {example}, not the text {found!r}")
     if not isinstance(found, type) or not issubclass(found, Module):
         raise OptionError(f"{role} must be a {role} type such as {example}, not {value!r}")
-    if found is parent or found.role != role:
+    if found is parent or not issubclass(found, parent):
         # Those of noeira, whatever else a program has defined.
         own = [child for child in parent.__subclasses__() if child.__module__.startswith("noeira.")]
         known = ", ".join(sorted(child.__name__ for child in own))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from noeira.errors import OptionError
 from noeira.ir.graph import Value
-from noeira.nn.core.module import Module
+from noeira.nn.core.criteria import Criterion
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import size
 from noeira.nn.loss import role_type
@@ -17,7 +17,7 @@ from noeira.nn.loss import role_type
 __all__ = ["Accuracy", "Metric", "TopK"]
 
 
-class Metric(Module):
+class Metric(Criterion):
     """The parent of the metrics; the value of one is sum / count."""
 
     role = "metric"

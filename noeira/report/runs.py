@@ -9,7 +9,7 @@ from functools import lru_cache
 from noeira.errors import NoeiraError
 from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin
 from noeira.ir.states import PARAMS, is_of_program
-from noeira.nn.combinators import Fused, Repeat, Sequential
+from noeira.nn.combinators import Fused
 from noeira.nn.core.module import Module
 from noeira.nn.core.parameters import joined
 
@@ -92,7 +92,7 @@ def runs_of(links: list[Link]) -> Iterator[Run]:
         link = links[start]
         start += 1
         if not issubclass(link.module, Fused):
-            for name, child in link.module.children():
+            for name, child in link.module.inside:
                 yield from runs_of(chain(child, joined(link.path, name)))
 
 
@@ -118,16 +118,7 @@ def fused_type(parts: tuple[type[Module], ...]) -> type[Module] | None:
 
 def chain(module: type[Module], path: str) -> list[Link]:
     """The modules that run one after the other, those of chains inside it in their place."""
-    if not is_chain(module):
+    if not module.in_turn:
         return [Link(path or ROOT, module)]
-    parts = [(joined(path, name), part) for name, part in module.children()]
+    parts = [(joined(path, name), part) for name, part in module.inside]
     return [link for place, part in parts for link in chain(part, place)]
-
-
-def is_chain(module: type[Module]) -> bool:
-    """Whether a type only runs its children one after the other."""
-    kinds = (Sequential, Repeat)
-    return any(
-        issubclass(module, kind) and module.trace.__func__ is kind.trace.__func__  # type: ignore[attr-defined]
-        for kind in kinds
-    )

@@ -12,7 +12,9 @@ from typing import Any
 
 import noeira.nn
 from noeira.ir.op import OPS, Op, op
-from noeira.nn import Initializer, Module, Optimizer
+from noeira.nn import Initializer, Loss, Metric, Module, Optimizer
+from noeira.nn.combinators.aliases import Short
+from noeira.nn.combinators.container import Container
 from noeira.nn.core.binding import usage
 
 # Kinds in the order in which they are listed, and what each is.
@@ -69,21 +71,20 @@ def types() -> Iterator[Word]:
 
 def kind_of(found: type) -> str:
     """The kind of a type; "" for parents, and for what only describes."""
-    if found in (Module, Optimizer, Initializer):
+    if found in (Module, Loss, Metric, Optimizer, Initializer):
         return ""
     if issubclass(found, Optimizer):
         return "optimizers"
     if issubclass(found, Initializer):
         return "initialisers"
-    if not issubclass(found, Module) or "." not in found.__module__:
-        return ""
-    if found.role != "layer":
-        parent = found.__name__.lower() == found.role
-        return "" if parent else {"loss": "losses"}.get(found.role, f"{found.role}s")
-    room = found.__module__.removeprefix("noeira.nn.")
-    if room == "combinators.aliases":
-        return "fused layers"
-    return "combinators" if room.startswith("combinators.") else "layers"
+    kinds = {
+        Loss: "losses",
+        Metric: "metrics",
+        Short: "fused layers",
+        Container: "combinators",
+        Module: "layers",
+    }
+    return next((kind for parent, kind in kinds.items() if issubclass(found, parent)), "")
 
 
 def written(found: Any) -> str:

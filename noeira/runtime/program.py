@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -10,6 +9,7 @@ from noeira.errors import NoeiraError, OptionError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
+from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets, label
 from noeira.runtime.interrupts import PutOff
@@ -256,9 +256,10 @@ class Program:
         The smaller last batch of an epoch is a step too. Raises NotFiniteError at a loss that is
         not finite.
         """
-        if isinstance(n, bool) or not hasattr(n, "__index__") or n < 1:
+        count = whole_number(n)
+        if count is None or count < 1:
             raise OptionError(f"steps takes a whole number of at least 1, not {n!r}")
-        return self.loaded().steps(int(n))
+        return self.loaded().steps(count)
 
     def evaluate(self) -> dict[str, float]:
         """Loss and metrics over the loaded evaluation data, by name: `loss`, `accuracy`, …"""
@@ -279,9 +280,10 @@ class Program:
 
     @lr.setter
     def lr(self, value: float) -> None:
-        if isinstance(value, (bool, str)) or not math.isfinite(value) or value < 0:
+        rate = finite_number(value)
+        if rate is None or rate < 0:
             raise OptionError(f"lr must be a finite number, 0 or greater, not {value!r}")
-        self.learning_rate()[...] = value
+        self.learning_rate()[...] = rate
 
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""

@@ -134,7 +134,7 @@ TARGETS = {
 
 def target_called(name: str) -> RuntimeTarget:
     """The target of that name. Raises OptionError that lists them."""
-    if name not in TARGETS:
+    if not isinstance(name, str) or name not in TARGETS:
         raise OptionError(f"there is no target {name!r}; there are {', '.join(TARGETS)}")
     return TARGETS[name]
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from noeira.errors import DataError, OptionError
 from noeira.nn.core.module import Module
-from noeira.options import CompileOptions, options_of, takes, training, whole_number
+from noeira.options import CompileOptions, counting_number, options_of, takes, training
 from noeira.runtime.interrupts import Interrupts
 from noeira.runtime.program import Program
 from noeira.training.progress import Reporter
@@ -65,7 +65,7 @@ class Trainer:
         learned; while the program is built, at once. Raises NotFiniteError at a loss that is not
         finite, DataError, ShapeError or DtypeError for data that do not fit.
         """
-        epochs = whole_number("epochs", epochs)
+        epochs = counting_number("epochs", epochs)
         given = pair("train", train), None if test is None else pair("test", test)
         try:
             program = self.prepare(*given, shuffle)

@@ -13,6 +13,7 @@ import pytest
 
 import noeira
 from noeira.errors import CompositionError, DeviceError, NoeiraError, OptionError
+from noeira.ir.graph import Value
 from noeira.ir.text.dump import Dump
 from noeira.nn import (
     MSE,
@@ -27,6 +28,7 @@ from noeira.nn import (
     ReLU,
     Repeat,
     Residual,
+    Scope,
     Sequential,
     SiLU,
     Tanh,
@@ -330,3 +332,24 @@ def test_tables_and_numbers():
     assert bytes_text(1) == "1 byte"
     assert bytes_text(407_040) == "407,040 bytes (397.5 KiB)"
     assert bytes_text(3 << 30) == "3,221,225,472 bytes (3.0 GiB)"
+
+
+class TwoLayers(Module):
+    """Children that run one after the other, of a class that is no combinator."""
+
+    in_turn = True
+    signature = "(*, 4) -> (*, 4)"
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        return (("linear", Linear[4, 4]), ("relu", ReLU))
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        for name, part in cls.children():
+            x = scope.child(name, part).run(x)
+        return x
+
+
+def test_chains_of_ones_own_are_seen() -> None:
+    assert [run.paths for run in fusible_runs(TwoLayers)] == [("linear", "relu")]

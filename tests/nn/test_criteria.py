@@ -24,7 +24,7 @@ from noeira.nn import (
     Scope,
     TopK,
 )
-from noeira.nn.core.trace import trace
+from noeira.tracing import trace
 
 
 class Two(Module):

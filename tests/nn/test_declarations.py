@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import noeira
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.graph import Value
+from noeira.ir.interpret import interpret
 from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.types import TensorType
 from noeira.nn import (
@@ -182,6 +184,50 @@ def test_signs_have_messages() -> None:
 
     with pytest.raises(CompositionError, match="values and finite numbers, not '1'"):
         noeira.trace(Text, input=(3,))
+
+
+def computing(rule: Callable[[Value], Any]) -> type[Module]:
+    """A layer that computes something of its input."""
+
+    class Computing(Module):
+        signature = "(*) -> (*)"
+
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Value:
+            return rule(x)
+
+    return Computing
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda x: np.float32(8) * x,
+        lambda x: x * np.float32(8),
+        lambda x: x * np.int64(8),
+        lambda x: np.float64(8) * x,
+        lambda x: np.array(8.0) * x,
+        lambda x: x / np.float32(0.125),
+    ],
+)
+def test_numbers_of_numpy_are_numbers(rule: Callable[[Value], Any]) -> None:
+    graph = noeira.trace(computing(rule), input=(3,))
+    values = interpret(graph, {"x": np.ones((1, 3), np.float32)})
+    assert np.array_equal(values[graph.outputs[0].name], np.full((1, 3), 8.0))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda x: x * np.ones(3), "not an array of shape (3,); what a graph reads are parameters"),
+        (lambda x: np.ones(3) * x, "not an array of shape (3,); what a graph reads are parameters"),
+        (lambda x: x + np.bool_(True), "values and finite numbers, not np.True_"),
+        (lambda x: x + np.float32(np.nan), "values and finite numbers, not np.float32(nan)"),
+    ],
+)
+def test_arrays_are_no_part_of_a_graph(rule: Callable[[Value], Any], message: str) -> None:
+    with pytest.raises(CompositionError, match=re.escape(message)):
+        noeira.trace(computing(rule), input=(3,))
 
 
 @pytest.mark.parametrize(("train", "phase"), [(True, "train"), (False, "eval")])

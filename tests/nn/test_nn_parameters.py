@@ -11,7 +11,7 @@ import pytest
 from usage_types import MLP, Affine
 
 import noeira
-from noeira.errors import NoeiraError, OptionError, ShapeError
+from noeira.errors import CompositionError, NoeiraError, OptionError, ShapeError
 from noeira.ir.random import INITIAL_STREAM, Distribution, constant, fill
 from noeira.nn import (
     Adam,
@@ -156,6 +156,74 @@ def test_what_an_instance_does_not_have():
         net[1].weight = np.zeros((3, 2))
     with pytest.raises(ShapeError, match=r"0\.bias has shape \(3,\), not \(4,\)"):
         net[0].bias.val = np.zeros(4)
+    with pytest.raises(CompositionError, match="has its layers by whole numbers, not by 'a'"):
+        net["a"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("made", [Linear[3, 4], LinearReLU[3, 4], Sequential[Linear[3, 4], ReLU]])
+def test_an_instance_takes_no_attributes(made: type[Module]):
+    net: Any = made()
+    for name in ("wieght", "weight", "note"):
+        with pytest.raises(AttributeError):
+            setattr(net, name, np.zeros((3, 4)))
+    with pytest.raises(AttributeError, match="no attribute 'vall'"):
+        net.parameter(next(iter(made.parameters()))).vall = 1.0
+    assert vars(net).keys() == {"store", "path", "inner"}
+
+
+def test_what_is_said_of_setting_an_attribute():
+    net: Any = LinearReLU[3, 4]()
+    with pytest.raises(AttributeError) as found:
+        net.weight = np.zeros((3, 4))
+    assert str(found.value) == "weight is changed in place: write .weight.val[...] = …"
+    with pytest.raises(AttributeError) as found:
+        net.wieght = 3
+    assert str(found.value) == (
+        "LinearReLU[3, 4] has no attribute 'wieght' to set: an instance has the tensors that its "
+        "type declares; did you mean .weight.val[...] = …?"
+    )
+
+
+class Block(Module):
+    """Children of names, one of them without."""
+
+    D = size()
+    signature = "(*, D) -> (*, D)"
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        mlp = Sequential[LinearReLU[cls.D, 8], Linear[8, cls.D]]
+        return (("attention", Linear[cls.D, cls.D]), ("mlp", mlp), ("", Affine[cls.D, False]))
+
+
+def test_children_by_name():
+    block: Any = Block[4]()
+    assert block.attention is block.child("attention") is block.child(0)
+    assert block.attention.weight.path == "attention.weight"
+    assert block.mlp[0].bias.path == "mlp.0.bias" and block.gain.path == "gain"
+    assert copy.deepcopy(block).mlp.path == pickle.loads(pickle.dumps(block)).mlp.path == "mlp"
+    with pytest.raises(AttributeError) as found:
+        _ = block.attn
+    assert str(found.value) == "Block[4] has no attribute 'attn'; its modules are attention, mlp"
+    with pytest.raises(AttributeError, match="has no shift: it is made with shift=False"):
+        _ = block.shift
+    with pytest.raises(
+        CompositionError, match="Block\\[4\\] has no module 'attn'; it has attention"
+    ):
+        block.child("attn")
+    with pytest.raises(CompositionError, match="has no module 3; it has attention"):
+        block.child(3)
+
+
+def test_a_tensor_of_a_size_that_is_none():
+    class Extra(Module):
+        E = size(None)
+        gain = Param("E", init="bias", when="E")
+        signature = "(*) -> (*)"
+
+    with pytest.raises(AttributeError) as found:
+        _ = Extra().gain
+    assert str(found.value) == "Extra has no gain: it is made with E=None"
 
 
 def test_initial_values_are_a_function_of_type_seed_and_initialiser():

@@ -28,7 +28,7 @@ from noeira.nn import (
     flag,
     size,
 )
-from noeira.nn.core.trace import trace
+from noeira.tracing import trace
 
 
 def module(signature: str, run: Callable[..., Any], name: str = "Q", **space: Any) -> Any:
@@ -108,7 +108,8 @@ def test_losses_and_metrics_give_numbers_of_the_batch():
     )
     says(
         Linear[3, 2],
-        "Counted at metric.0: its signature promises 2 values, (), (), its trace gave 1",
+        loss=CrossEntropy,
+        message="Counted at metric.0: its signature promises 2 values, (), (), its trace gave 1",
         metrics=(counted,),
     )
 

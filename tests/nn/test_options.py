@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 import noeira
@@ -24,7 +25,15 @@ from noeira.nn import (
     Sequential,
     Xavier,
 )
-from noeira.options import CompileOptions, GraphOptions, Options, options_of, training
+from noeira.options import (
+    CompileOptions,
+    GraphOptions,
+    Options,
+    TraceOptions,
+    names_of,
+    options_of,
+    training,
+)
 
 
 class Net(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
@@ -33,8 +42,9 @@ class Net(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
 
 def test_the_options_are_listed_once_in_one_order() -> None:
     names = [field.name for field in fields(Options)]
-    assert list(CompileOptions.__annotations__) == names
-    assert list(GraphOptions.__annotations__) == names[:-3]
+    assert names_of(CompileOptions) == names
+    assert names_of(GraphOptions) == names[:-3]
+    assert names_of(TraceOptions) == [name for name in names[:-3] if name != "optimizer"]
     for function in (noeira.compile, noeira.Trainer, job_of):
         parameters = inspect.signature(function).parameters
         shown = [name for name in parameters if name in names]
@@ -61,6 +71,12 @@ def test_options_are_kept_in_one_form() -> None:
     assert found.metrics == () and found.dtype == "f64"
 
 
+def test_a_trace_takes_what_a_compile_takes() -> None:
+    graph = noeira.trace(Net(dtype="f64"), loss=CrossEntropy(), batch=3)
+    assert graph == noeira.trace(Net, loss=CrossEntropy, batch=np.int64(3), dtype="f64")  # type: ignore[arg-type]
+    assert [v.name for v in graph.outputs] == ["loss"]
+
+
 def test_reports_and_trainers_have_the_defaults_of_training() -> None:
     assert training({}) == {"loss": CrossEntropy, "batch": 100, "optimizer": Adam()}
     assert training({"loss": None, "batch": 3}) == {"loss": None, "batch": 3}
@@ -76,6 +92,11 @@ def test_a_trainer_can_be_given_the_shape_of_a_sample() -> None:
         noeira.Trainer(Net, input=(5,))
 
 
+def training_program() -> noeira.Program:
+    """A program that has a learning rate."""
+    return noeira.compile(Net, loss=CrossEntropy, optimizer=Adam, target="reference")
+
+
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: noeira.compile(Net, bach=3),  # type: ignore[call-arg]
@@ -86,6 +107,24 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: noeira.suggest(Net, target="cuda"),  # type: ignore[call-arg]
         "suggest has no option target; it has loss, optimizer, batch, input, init, dtype, "
         "metrics, entry",
+    ),
+    (
+        lambda: noeira.trace(Net, optimizer=Adam),  # type: ignore[call-arg]
+        "trace has no option optimizer; it has loss, batch, input, init, dtype, metrics",
+    ),
+    (
+        lambda: noeira.trace(Net, batch=-1),
+        "batch must be a whole number of at least 1, not -1",
+    ),
+    (lambda: noeira.trace(Net, dtype="f16"), "parameters are kept in f32 or f64, not 'f16'"),  # type: ignore[arg-type]
+    (lambda: noeira.trace(Net, phase="test"), "phase must be 'train' or 'eval', not 'test'"),  # type: ignore[arg-type]
+    (
+        lambda: noeira.trace(Net, loss=ReLU),  # type: ignore[arg-type]
+        "loss must be a loss type such as CrossEntropy; ReLU is none",
+    ),
+    (
+        lambda: noeira.trace(Net, loss=CrossEntropy, metrics=Accuracy),  # type: ignore[arg-type]
+        "metrics is a list: write [Accuracy]",
     ),
     (
         lambda: noeira.compile(Net, dtype="float32"),  # type: ignore[arg-type]
@@ -129,6 +168,38 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
         lambda: noeira.Trainer(Net, optimizer="adam"),  # type: ignore[arg-type]
         "optimizer must be one such as Adam(lr=1e-3), not 'adam': write optimizer=Adam; there are "
         "SGD, Adam, AdamW",
+    ),
+    (
+        lambda: noeira.compile(Net, batch=np.array([2, 3])),  # type: ignore[arg-type]
+        "batch must be a whole number of at least 1, not array([2, 3])",
+    ),
+    (
+        lambda: noeira.compile(Net, seed=np.array([2, 3])),  # type: ignore[arg-type]
+        "seed must be a whole number from 0 to 4294967295, not array([2, 3])",
+    ),
+    (
+        lambda: noeira.compile(Net, target=["cpu"]),  # type: ignore[arg-type]
+        "there is no target ['cpu']; there are cpu, cuda, ",
+    ),
+    (
+        lambda: noeira.compile(Net, dtype=np.ones(2)),  # type: ignore[arg-type]
+        "parameters are kept in f32 or f64, not array([1., 1.])",
+    ),
+    (
+        lambda: noeira.compile(Net, choices=["a"]),  # type: ignore[arg-type]
+        "choices must be a table of choices or its file, not ['a']",
+    ),
+    (
+        lambda: Adam(lr=np.ones(2)),  # type: ignore[arg-type]
+        "Adam: lr must be a finite number, not array([1., 1.])",
+    ),
+    (
+        lambda: setattr(training_program(), "lr", None),
+        "lr must be a finite number, 0 or greater, not None",
+    ),
+    (
+        lambda: setattr(training_program(), "lr", np.ones(2)),
+        "lr must be a finite number, 0 or greater, not array([1., 1.])",
     ),
     (lambda: noeira.Trainer(Net, optimizer=None), "Trainer needs a loss and an optimizer"),
     (lambda: noeira.Trainer(ReLU), "ReLU has no parameters, so there is nothing to train"),

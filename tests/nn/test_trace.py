@@ -40,8 +40,8 @@ from noeira.nn import (
     Xavier,
     size,
 )
-from noeira.nn.core.trace import trace
 from noeira.passes.own import Own
+from noeira.tracing import trace
 
 
 class AddAndTanh(Module):
@@ -201,13 +201,14 @@ def test_states_and_phases():
         (
             {"net": AddAndTanh, "input": (3,)},
             CompositionError,
-            "takes 2 inputs, but input gives 1 shapes",
+            "takes 2 inputs, but input gives 1 shape",
         ),
         ({"net": AddAndTanh, "input": ((3,), (4,))}, ShapeError, "takes (A), (A), not (3,), (4,)"),
+        ({"net": AddAndTanh, "input": [(3,), (4,)]}, ShapeError, "takes (A), (A), not (3,), (4,)"),
         (
             {"net": Linear[3, 4], "input": ((3,), (3,))},
             CompositionError,
-            "takes 1 inputs, but input gives 2",
+            "takes 1 input, but input gives 2 shapes",
         ),
         (
             {"net": Linear[3, 4], "input": (0, 3)},
@@ -242,10 +243,6 @@ def test_the_target_is_what_the_loss_takes():
     assert lines(trace(Linear[3, 4], batch=2, loss=CrossEntropy))[1] == "input %target: i32[2] < 4"
     assert (
         lines(trace(Linear[3, 4], batch=2, loss=MSE, dtype="f64"))[1] == "input %target: f64[2, 4]"
-    )
-    assert (
-        lines(trace(Linear[3, 4], batch=2, metrics=(Accuracy,)))[-1]
-        == "return %metric.0.sum, %metric.0.count"
     )
     rows = trace(Linear[3, 4], batch=2, input=(5, 3), loss=CrossEntropy)
     assert lines(rows)[:2] == ["input %x: f32[2, 5, 3]", "input %target: i32[2, 5] < 4"]
@@ -306,8 +303,6 @@ def twice(scope: Scope, x: Value) -> None:
         (lambda s, x: s.update("mean", Sloppy.mean), "train", "is the declaration of mean (write"),
         (twice, "train", "the update of mean: it is updated already, and a step updates a buffer "),
         (twice, "eval", 'the update of mean is for training: emit it where scope.phase is "train"'),
-        (lambda s, x: s.random(), "eval", "asks for random numbers, which only a training step ha"),
-        (lambda s, x: s.random(), "train", "to trace it, give a loss"),
     ],
 )
 def test_what_cannot_be_updated(how: Any, phase: Any, message: str, monkeypatch: Any):

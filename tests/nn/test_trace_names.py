@@ -16,19 +16,19 @@ from noeira.nn import (
     CrossEntropy,
     Linear,
     LinearReLU,
+    Loss,
     Module,
     Param,
     Scope,
     Sequential,
     size,
 )
-from noeira.nn.core.trace import trace
+from noeira.tracing import trace
 
 
-class HalfSquare(Module):
+class HalfSquare(Loss):
     """Half the squared error; its result has a name of its own."""
 
-    role = "loss"
     signature = "(*), (*) -> ()"
 
     @classmethod
@@ -37,7 +37,7 @@ class HalfSquare(Module):
 
 
 def test_a_loss_is_returned_as_loss_whatever_it_calls_its_result():
-    job = job_of(Linear[3, 2], batch=2, loss=HalfSquare, optimizer=Adam())  # type: ignore[arg-type]
+    job = job_of(Linear[3, 2], batch=2, loss=HalfSquare, optimizer=Adam())
     assert lines(job.evaluation(2).entries[0].dump.graph)[-3:] == [
         "%loss.mse = mse(%linear, %target) : f32[]   from loss: HalfSquare by trace",
         "%loss = scale(%loss.mse) {factor = 0.5} : f32[]   from loss: HalfSquare by trace",

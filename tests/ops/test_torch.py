@@ -31,7 +31,7 @@ from noeira.nn import (
     Softplus,
     Tanh,
 )
-from noeira.nn.core.trace import trace
+from noeira.tracing import trace
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from noeira.errors import OptionError, VerifyError
 from noeira.ir import graph
+from noeira.ir.numbers import finite_number
 from noeira.ir.ops.flat_update import FEW_RANGES, FlatUpdate
 from noeira.ir.samples import Sample
 from noeira.ir.scalar import Expr, call, select
@@ -40,9 +41,10 @@ class OptimizerOptions(graph.Attrs):
             if field.type in ("bool", bool) and not isinstance(value, bool):
                 raise self.out_of_range(field.name, "True or False")
             if field.type in ("float", float):
-                if not is_number(value):
+                number = finite_number(value)
+                if number is None:
                     raise self.out_of_range(field.name, "a finite number")
-                object.__setattr__(self, field.name, float(value))
+                object.__setattr__(self, field.name, number)
         for name, (low, high) in bounds.items():
             if not low <= getattr(self, name) < high:
                 least = f"at least {low:g} and less than {high:g}"
@@ -56,13 +58,6 @@ class OptimizerOptions(graph.Attrs):
     def label(self) -> str:
         """Whose options these are, as messages name it."""
         return type(self).__name__.removesuffix("Attrs")
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a finite number."""
-    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-        return False
-    return math.isfinite(value)
 
 
 @dataclass(frozen=True)

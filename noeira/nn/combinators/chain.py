@@ -104,8 +104,8 @@ def advice(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
 
 def smallest_change(old: type[Module], new: type[Module]) -> tuple[str, str]:
     """The texts of two types or, if they are long and differ in one part, of that part."""
-    while len(repr(old)) > LONG and len(old.children()) == len(new.children()):
-        pairs = zip(old.children(), new.children(), strict=True)
+    while len(repr(old)) > LONG and len(old.inside) == len(new.inside):
+        pairs = zip(old.inside, new.inside, strict=True)
         different = {(a, b) for (_, a), (_, b) in pairs if a is not b}
         if len(different) != 1:
             break

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
+from noeira.ir.numbers import whole_number
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, listed
@@ -52,19 +53,23 @@ class Container(Module):
     @classmethod
     def through(cls, scope: Scope, x: Value) -> Value:
         """Emit the modules inside, each on what the one before it gives."""
-        for name, part in cls.children():
+        for name, part in cls.inside:
             x = scope.child(name, part).run(x)
         return x
 
     def __len__(self) -> int:
-        return len(type(self).children())
+        return len(type(self).inside)
 
     def __getitem__(self, index: int) -> Any:
         """The child instance at `index`; it shares the memory of the network."""
-        count = len(self)
-        if not -count <= index < count:
+        count, place = len(self), whole_number(index)
+        if place is None:
+            raise CompositionError(
+                f"{type(self)!r} has its layers by whole numbers, not by {index!r}"
+            )
+        if not -count <= place < count:
             raise IndexError(f"{type(self)!r} has {count} layers, there is no {index}")
-        return self.child(index % count)
+        return self.child(place % count)
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))

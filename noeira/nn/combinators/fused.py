@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Node, Value
-from noeira.ir.states import COUNTER, SEED, TICK
 from noeira.ir.types import TensorType
 from noeira.nn.combinators.chain import Chain
 from noeira.nn.combinators.container import Container
@@ -110,12 +109,10 @@ class Fused(Chain):
     def trace(cls, scope: Scope, x: Value) -> Value:
         return cls.through(scope.fused(), x)
 
-    def __getattr__(self, name: str) -> Any:
-        """A tensor of a part that has no position of its own: `net[0].weight`."""
-        for index, (path, part) in enumerate(type(self).children()):
-            if path == "" and (name in part.own_params or name in part.own_buffers):
-                return getattr(self.child(index), name)
-        raise AttributeError(f"{type(self)!r} has no attribute {name!r}")
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A tensor of a part that has no position of its own: `net[0].weight`."""
 
 
 def kind(part: type[Module]) -> tuple[Any, ...]:
@@ -142,7 +139,6 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
 
     builder = Builder("probe")
     values = tensors(cls, Kaiming(), "f32").values()
-    values |= {name: Value(name, COUNTER) for name in (SEED, TICK)}
     signature = small(cls.shapes())
     inputs = [
         builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)

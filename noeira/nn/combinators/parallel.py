@@ -96,9 +96,7 @@ class Parallel(Container):
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        return scope.emit(
-            "concat", *(scope.child(name, part).run(x) for name, part in cls.children())
-        )
+        return scope.emit("concat", *(scope.child(name, part).run(x) for name, part in cls.inside))
 
 
 def beside(solver: Solver, first: Pattern, other: Pattern, index: int) -> Axis:

@@ -22,6 +22,7 @@ class Repeat(Loop):
     M gives the shape it takes. Parameters: those of the copies, under `0`, …, `N-1`.
     """
 
+    in_turn = True
     COUNT = size()
     INNER = module()
     placeholders: ClassVar[dict[str, str]] = {"COUNT": "N", "INNER": "M"}

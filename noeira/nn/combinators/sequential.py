@@ -18,6 +18,8 @@ class Sequential(Chain):
     Parameters: those of the modules, named by position, `0.weight`.
     """
 
+    in_turn = True
+
     @classmethod
     def misfit(
         cls, inputs: list[Pattern | None], outputs: list[Pattern | None], misfit: Misfit

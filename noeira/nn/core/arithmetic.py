@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
+from noeira.ir.numbers import finite_number
+from noeira.nn.core.promise import NO_ARRAYS, is_array, shown
 
 if TYPE_CHECKING:
     from noeira.nn.core.scope import Scope
@@ -21,27 +22,17 @@ def emitted(scope: Scope, sign: str, left: Any, right: Any) -> Value:
     A product with a number is a `scale`, any other number a literal of the dtype of the value.
     Raises CompositionError for an operand that is neither.
     """
-    for operand in (left, right):
-        if not isinstance(operand, Value) and not is_number(operand):
-            raise CompositionError(
-                f"{scope.module!r}: values are computed with values and finite numbers, "
-                f"not {operand!r}"
-            )
-    if sign == "*" and not (isinstance(left, Value) and isinstance(right, Value)):
-        value, factor = (left, right) if isinstance(left, Value) else (right, left)
-        return scope.emit("scale", value, factor=float(factor))
-    dtype = (left if isinstance(left, Value) else right).type.dtype
-    return scope.emit(
-        NAMES[sign],
-        *(v if isinstance(v, Value) else literal(scope, float(v), dtype) for v in (left, right)),
-    )
-
-
-def literal(scope: Scope, number: float, dtype: str) -> Value:
-    """A number as a value."""
-    return scope.emit("constant", value=number, dtype=dtype)
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(left, Value) and isinstance(right, Value):
+        return scope.emit(NAMES[sign], left, right)
+    value, other = (left, right) if isinstance(left, Value) else (right, left)
+    number = finite_number(other)
+    if number is None:
+        advice = f"; {NO_ARRAYS}" if is_array(other) else ""
+        raise CompositionError(
+            f"{scope.module!r}: values are computed with values and finite numbers, "
+            f"not {shown(other)}{advice}"
+        )
+    if sign == "*":
+        return scope.emit("scale", value, factor=number)
+    literal = scope.emit("constant", value=number, dtype=value.type.dtype)
+    return scope.emit(NAMES[sign], *((value, literal) if value is left else (literal, value)))

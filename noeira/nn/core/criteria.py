@@ -15,14 +15,41 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, listed
 
 
+class Criterion(Module):
+    """The parent of losses and metrics: modules of every output of a network, then of targets."""
+
+    @classmethod
+    def wants(cls, net: type[Module], outputs: Sequence[Pattern]) -> tuple[Pattern, ...]:
+        """The targets that it takes after the network's outputs.
+
+        Raises CompositionError, or ShapeError if it does not take them.
+        """
+        takes, count = cls.shapes().inputs, len(outputs)
+        try:
+            return cls.solve(*outputs, *[None] * (len(takes) - count)).inputs[count:]
+        except ShapeError:
+            if count == 1:
+                raise
+            raise CompositionError(
+                f"{net!r} gives {count} outputs, {listed(tuple(outputs))}, and {cls!r} takes "
+                f"{listed(takes)}: a {cls.role} takes every output, then the targets"
+                f"{cls.advice()}"
+            ) from None
+
+    @classmethod
+    def advice(cls) -> str:
+        """What follows the message for a network of several outputs."""
+        return ""
+
+
 def target_patterns(
-    net: type[Module], outputs: Sequence[Pattern], kinds: Sequence[type[Module]]
+    net: type[Module], outputs: Sequence[Pattern], kinds: Sequence[type[Criterion]]
 ) -> tuple[Pattern, ...]:
     """One sample of each target, as the losses and metrics want them; all must want the same.
 
     Raises CompositionError, or ShapeError if one does not take the network's outputs.
     """
-    wanted = [wanted_by(kind, net, outputs) for kind in kinds]
+    wanted = [kind.wants(net, outputs) for kind in kinds]
     for kind, patterns in zip(kinds, wanted, strict=True):
         if patterns != wanted[0]:
             raise CompositionError(
@@ -30,31 +57,6 @@ def target_patterns(
                 f"{listed(patterns) or 'none'}; one target cannot be both"
             )
     return wanted[0] if wanted else ()
-
-
-def wanted_by(
-    kind: type[Module], net: type[Module], outputs: Sequence[Pattern]
-) -> tuple[Pattern, ...]:
-    """The targets that one loss or metric takes after the network's outputs."""
-    from noeira.nn.loss import Losses
-
-    takes, count = kind.shapes().inputs, len(outputs)
-    if issubclass(kind, Losses) and len(kind.LOSSES) != count:
-        raise CompositionError(
-            f"{net!r} gives {count} output{'s' * (count > 1)}, {listed(tuple(outputs))}; "
-            f"{kind!r} are {len(kind.LOSSES)} losses, and there is to be one for each"
-        )
-    try:
-        return kind.solve(*outputs, *[None] * (len(takes) - count)).inputs[count:]
-    except ShapeError:
-        if count == 1:
-            raise
-        advice = f"; for a loss for each output write Losses[{kind!r}, …]"
-        raise CompositionError(
-            f"{net!r} gives {count} outputs, {listed(tuple(outputs))}, and {kind!r} takes "
-            f"{listed(takes)}: a {kind.role} takes every output, then the targets"
-            f"{advice if kind.role == 'loss' else ''}"
-        ) from None
 
 
 def declare_targets(
@@ -72,7 +74,9 @@ def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
     return TensorType(pattern.dtype or dtype, (batch, *pattern.shape))
 
 
-def run_metric(scope: Scope, index: int, kind: type[Module], given: Sequence[Value]) -> list[Value]:
+def run_metric(
+    scope: Scope, index: int, kind: type[Criterion], given: Sequence[Value]
+) -> list[Value]:
     """Trace metric `index` on outputs and targets; gives its sum and its count.
 
     Raises CompositionError if it does not give these two.
@@ -89,8 +93,8 @@ def run_metric(scope: Scope, index: int, kind: type[Module], given: Sequence[Val
 def check_metrics(
     net: type[Module],
     outputs: Sequence[Pattern],
-    loss: type[Module] | None,
-    metrics: Sequence[type[Module]],
+    loss: type[Criterion] | None,
+    metrics: Sequence[type[Criterion]],
     dtype: str,
 ) -> None:
     """Trace the metrics alone. Raises CompositionError, ShapeError or DtypeError if one of them

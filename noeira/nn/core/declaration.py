@@ -29,6 +29,7 @@ OPEN = frozenset(
         "adjusted",
         "misfit",
         "role",
+        "in_turn",
         "placeholders",
     }
 )
@@ -51,11 +52,22 @@ def check_declaration(cls: type[Module]) -> None:
             f"not of {cls.family.__name__}[…]"
         )
     for name, value in own.items():
+        if isinstance(value, Slot) and name != name.upper():
+            raise CompositionError(
+                f"{cls.__name__}.{name}: a type parameter is written in capitals: {name.upper()}"
+            )
+    for name, value in own.items():
         check_name(cls, name, value)
         if isinstance(value, Tensor):
             value.check(cls)
     if "signature" in own:
         parse_signature(cls.signature, cls.__name__)
+    for name, method in own.items():
+        if name in OPEN and name != "trace" and inspect.isfunction(method):
+            places = ", ".join(["cls", *list(inspect.signature(method).parameters)[1:]])
+            raise CompositionError(
+                f"{cls.__name__}.{name} is no classmethod: write @classmethod def {name}({places})"
+            )
     if "trace" in own:
         check_trace(cls, own["trace"])
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from noeira.errors import OptionError
+from noeira.ir.numbers import real_number
 from noeira.ir.random import Distribution, zero
 
 __all__ = [
@@ -134,9 +135,10 @@ def uniform(bound: float) -> Distribution:
 
 def check_number(owner: Initializer, name: str, value: Any, above: float = -math.inf) -> None:
     """Raises OptionError unless `value` is a finite number greater than `above`."""
-    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
+    number = real_number(value)
+    if number is None:
         raise OptionError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
-    if not math.isfinite(value) or value <= above:
+    if not math.isfinite(number) or number <= above:
         wanted = "finite" if above == -math.inf else f"greater than {above:g}"
         raise OptionError(f"{type(owner).__name__}: {name} must be {wanted}, not {value!r}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, OptionError
@@ -26,7 +28,33 @@ class Instance:
 
     store: Store
     path: str
-    inner: dict[str, Any]
+    inner: dict[int, Any]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in Instance.__annotations__:
+            raise AttributeError(not_set(self, name))
+        object.__setattr__(self, name, value)
+
+    # Type checkers know the attributes that a class says it has, and no others.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A child by its name, or what one without a name has: its tensors and its children.
+
+            Raises AttributeError that lists the children.
+            """
+            module: type[Module] = type(self)
+            if tensor := module.own_params.get(name) or module.own_buffers.get(name):
+                raise tensor.absent(module)
+            children = () if name.startswith("_") else module.inside
+            for index, (given, child) in enumerate(children):
+                if given == name:
+                    return self.child(index)
+                if not given and name in names_inside(child):
+                    return getattr(self.child(index), name)
+            named = [given for given, _ in children if given.isidentifier()]
+            inside = f"; its modules are {', '.join(named)}" if named else ""
+            raise AttributeError(f"{module!r} has no attribute {name!r}{inside}")
 
     def begin(self: Any, init: Any, seed: int, dtype: str) -> None:
         """Allocate the store of a whole network and fill it."""
@@ -46,15 +74,23 @@ class Instance:
             array = self.store.array(state.value.name, state.value.type)
             begin_state(made.states, made.layouts, state, seed, array)
 
-    def child(self: Any, index: int) -> Any:
-        """The child instance at `index`, the same object each time."""
-        name, module = type(self).children()[index]
-        key = f"{index}"
-        if key not in self.inner:
-            made = object.__new__(module)
-            made.store, made.path, made.inner = self.store, joined(self.path, name), {}
-            self.inner[key] = made
-        return self.inner[key]
+    def child(self: Any, place: int | str) -> Any:
+        """The child instance of a name, `block.child("attention")`, or at an index; the same object
+        each time.
+
+        Raises CompositionError that lists what there is.
+        """
+        children = type(self).inside
+        names = [name for name, _ in children]
+        known: list[Any] = names if isinstance(place, str) else [*range(len(names))]
+        if place not in known:
+            raise missing(self, "module", place, dict(children))
+        index = known.index(place)
+        if index not in self.inner:
+            made = object.__new__(children[index][1])
+            made.store, made.path, made.inner = self.store, joined(self.path, names[index]), {}
+            self.inner[index] = made
+        return self.inner[index]
 
     def parameter(self: Any, path: str) -> Parameter:
         """The parameter at a dotted path, `net.parameter("0.weight")`.
@@ -82,7 +118,7 @@ class Instance:
 
 def check_dtype(dtype: Any) -> Literal["f32", "f64"]:
     """The dtype, one that parameters can have. Raises OptionError."""
-    if dtype not in ("f32", "f64"):
+    if not isinstance(dtype, str) or dtype not in ("f32", "f64"):
         raise OptionError(f"parameters are kept in f32 or f64, not {described(dtype)}{near(dtype)}")
     return dtype
 
@@ -95,7 +131,29 @@ def near(dtype: Any) -> str:
     return f": write dtype={found!r}" if found else ""
 
 
-def missing(owner: Any, kind: str, path: str, infos: dict[str, Any]) -> CompositionError:
+def names_inside(module: type[Module]) -> set[str]:
+    """What an instance has by name, beside its own methods: tensors and children."""
+    own = {*module.own_params, *module.own_buffers}
+    for name, child in module.inside:
+        own |= {name} if name else names_inside(child)
+    return own
+
+
+def not_set(owner: Any, name: str) -> str:
+    """What is said of setting an attribute."""
+    module: type[Module] = type(owner)
+    known = list(dict.fromkeys((*module.parameters(), *module.buffers())))
+    if name in known:
+        return f"{name} is changed in place: write .{name}.val[...] = …"
+    meant = get_close_matches(name, known, n=1)
+    hint = f"; did you mean .{meant[0]}.val[...] = …?" if meant else ""
+    return (
+        f"{module!r} has no attribute {name!r} to set: an instance has the tensors that its type "
+        f"declares{hint}"
+    )
+
+
+def missing(owner: Any, kind: str, path: Any, infos: Mapping[str, Any]) -> CompositionError:
     """The error for a path that does not exist."""
     listed = ", ".join(list(infos)[:8]) + (", …" if len(infos) > 8 else "")
     return CompositionError(f"{type(owner)!r} has no {kind} {path!r}; it has {listed or 'none'}")

@@ -49,6 +49,8 @@ class Module(Instance, metaclass=ModuleType):
 
     signature: what it takes and gives for one sample; a composite defines `compose` instead.
     role: where it may stand: `layer`, `loss` or `metric`.
+    in_turn: whether it does nothing but run its children, each on what the one before it gives. A
+    class that defines `trace` says so, or it is False there.
     placeholders: how messages name the value of a slot.
     """
 
@@ -58,6 +60,7 @@ class Module(Instance, metaclass=ModuleType):
     _made: ClassVar[tuple[Any, tuple[Any, ...]] | None] = None
     signature: ClassVar[str] = ""
     role: ClassVar[Literal["layer", "loss", "metric"]] = "layer"
+    in_turn: ClassVar[bool] = False
     placeholders: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -65,6 +68,8 @@ class Module(Instance, metaclass=ModuleType):
         if cls.is_made:
             return
         own = cls.__dict__
+        if "trace" in own and "in_turn" not in own:
+            cls.in_turn = False
         cls._slots = declared(cls._slots, own, Slot)
         cls._params = declared(cls._params, own, Param)
         cls._buffers = declared(cls._buffers, own, Buffer)
@@ -281,3 +286,22 @@ def plain(patterns: tuple[Pattern, ...]) -> Any:
     """One shape, or a tuple of shapes."""
     shapes = tuple(p.written() for p in patterns)
     return shapes[0] if len(shapes) == 1 else shapes
+
+
+def solved_for(net: type[Module], input: Shape | tuple[Shape, ...] | None) -> Signature:
+    """`Module.solve` for the option `input`: the shape of one sample, or a tuple of them.
+
+    Raises as that, and CompositionError if their number is wrong.
+    """
+    count = len(net.shapes().inputs)
+    if input is None:
+        return net.solve()
+    several = (tuple, list)
+    nested = isinstance(input, several) and any(isinstance(axis, several) for axis in input)
+    shapes: tuple[Shape, ...] = tuple(input) if nested else (input,)  # type: ignore[assignment]
+    if len(shapes) != count:
+        raise CompositionError(
+            f"{net!r} takes {count} input{'s' * (count > 1)}, but input gives {len(shapes)} "
+            f"shape{'s' * (len(shapes) > 1)}"
+        )
+    return net.solve(*shapes)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from noeira.errors import CompositionError
 from noeira.nn.core.binding import bind, type_text, usage
 from noeira.nn.core.parameters import Buffer, Param
+from noeira.nn.core.parts import checked_children
 from noeira.nn.core.slots import Slot
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ class ModuleType(type):
     def own_buffers(cls) -> Mapping[str, Buffer]:
         """The buffers that the class itself declares."""
         return cls._buffers
+
+    @property
+    def inside(cls: Any) -> tuple[tuple[str, type[Module]], ...]:
+        """The modules inside and their names, as `children` gives them. Raises CompositionError if
+        it gives something else.
+        """
+        return cls.remembered("_inside", lambda: checked_children(cls))
 
     @property
     def values(cls) -> tuple[Any, ...] | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Owned:
     """A tensor of an instance: views of the memory that the instance's store owns."""
 
+    __slots__ = ("path", "shape", "store")
     kind: ClassVar[str] = "val"
 
     def __init__(self, path: str, shape: tuple[int, ...], store: Store) -> None:
@@ -36,11 +37,14 @@ class Owned:
 class BufferTensor(Owned):
     """A buffer of an instance; `val` is a view."""
 
+    __slots__ = ()
     kind = "buffer"
 
 
 class Parameter(Owned):
     """A parameter of an instance; `val`, `grd`, `m` and `v` are views."""
+
+    __slots__ = ()
 
     @property
     def grd(self) -> np.ndarray:

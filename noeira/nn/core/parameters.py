@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from noeira.errors import CompositionError
+from noeira.ir.numbers import whole_number
 from noeira.ir.random import Distribution, zero
 from noeira.ir.types import DTYPE_BYTES
 from noeira.nn.core.expression import Axis, names, substitute
@@ -35,6 +36,8 @@ class Tensor(ABC, Generic[T]):
 
     def __init__(self, *shape: str, when: str = "") -> None:
         self.shape, self.when, self.name = shape, when, ""
+        self.texts(shape, "an axis")
+        self.texts((when,), "when")
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -50,8 +53,16 @@ class Tensor(ABC, Generic[T]):
             raise self.absent(owner)
         return self.of(instance)
 
-    def __set__(self, instance: Module, value: Any) -> None:
-        raise AttributeError(f"{self.name} is changed in place: write .{self.name}.val[...] = …")
+    def texts(self, values: tuple[Any, ...], what: str) -> None:
+        """Raises CompositionError for what is no text: declarations are in the names of type
+        parameters.
+        """
+        for value in values:
+            if not isinstance(value, str):
+                number = "" if whole_number(value) is None else f': write "{value}"'
+                raise CompositionError(
+                    f'{type(self).__name__}: {what} is a text such as "D", not {value!r}{number}'
+                )
 
     @abstractmethod
     def of(self, instance: Module) -> T:
@@ -106,9 +117,8 @@ class Tensor(ABC, Generic[T]):
 
     def absent(self, module: type[Module]) -> AttributeError:
         """The error for a tensor that the type switched off."""
-        return AttributeError(
-            f"{module!r} has no {self.name}: it is made with {self.when.lower()}=False"
-        )
+        value, label = getattr(module, self.when), module.slots[self.when].label
+        return AttributeError(f"{module!r} has no {self.name}: it is made with {label}={value}")
 
 
 class Param(Tensor["Parameter"]):
@@ -133,6 +143,7 @@ class Param(Tensor["Parameter"]):
         self.init = init
         self.decay = init == "weight" if decay is None else decay
         self.fans = fans or (shape if len(shape) == 2 else None)
+        self.texts(self.fans or (), "a fan")
         if init not in ("weight", "bias") and not isinstance(init, Distribution):
             raise CompositionError(
                 f'Param: init must be "weight", "bias" or a Distribution, not {init!r}'
@@ -262,5 +273,5 @@ def infos(cls: type[Module], kind: type[Param] | type[Buffer]) -> dict[str, Any]
 def walk(module: type[Module], path: str = "") -> Iterator[tuple[str, type[Module]]]:
     """Every module of a network type with its path, parents first, in definition order."""
     yield path, module
-    for name, child in module.children():
+    for name, child in module.inside:
         yield from walk(child, joined(path, name))

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Node, Value
+from noeira.ir.numbers import finite_number
 from noeira.ir.types import TensorType
+from noeira.nn.core.parameters import Tensor
 from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, solve
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from noeira.nn.core.scope import Scope
 
 Types = tuple[TensorType, ...]
+NO_ARRAYS = "what a graph reads are parameters, buffers and inputs: declare it as one"
 
 
 def check_inputs(scope: Scope, inputs: tuple[Any, ...]) -> None:
@@ -70,10 +73,12 @@ def check_operands(scope: Scope, op: str, inputs: tuple[Any, ...]) -> None:
         if isinstance(value, Value):
             continue
         advice = ""
-        if isinstance(value, (int, float)):
+        if (number := finite_number(value)) is not None:
             advice = (
-                f': numbers go in as attributes, as in scope.emit("scale", x, factor={value!r})'
+                f': numbers go in as attributes, as in scope.emit("scale", x, factor={number!r})'
             )
+        elif is_array(value):
+            advice = f": {NO_ARRAYS}"
         elif isinstance(value, (tuple, list)):
             advice = ": emit gives a tuple for an op of several results; take one of them"
         raise CompositionError(
@@ -121,7 +126,7 @@ def check_child(scope: Scope, name: str, module: type[Module]) -> None:
 def children_of(module: type[Module]) -> dict[str, tuple[type[Module], ...]]:
     """The children by name; those without a name share one."""
     found: dict[str, tuple[type[Module], ...]] = {}
-    for name, child in module.children():
+    for name, child in module.inside:
         found[name] = (*found.get(name, ()), child)
     return found
 
@@ -214,12 +219,17 @@ def where(scope: Scope) -> str:
     return f"{scope.module!r} at {scope.path}" if scope.path else repr(scope.module)
 
 
+def is_array(value: Any) -> bool:
+    """Whether it is an array with axes, of NumPy or another framework."""
+    return not isinstance(value, Tensor) and getattr(value, "shape", ()) != ()
+
+
 def shown(value: Any) -> str:
     """What stands where a value of the graph belongs."""
-    from noeira.nn.core.parameters import Tensor
-
     if isinstance(value, Tensor):
         return f'the declaration of {value.name} (write scope.param("{value.name}"))'
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
+    if is_array(value):
+        return f"an array of shape {tuple(value.shape)}"
     return repr(value)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, Origin, Value
-from noeira.ir.states import SEED, TICK
+from noeira.ir.random import EVALUATION_STREAM
+from noeira.ir.states import COUNTER, DRAWS, SEED, TICK
 from noeira.ir.value import ARITHMETIC
 from noeira.nn.core.arithmetic import emitted
 from noeira.nn.core.binding import brief
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 class Scope:
     """Where a module is traced.
 
-    values: the parameters and buffers of the whole network by their dotted paths; in training,
-    %seed and %tick.
+    values: the parameters and buffers of the whole network by their dotted paths.
     path, module: the place in the tree, and the type there. group: the stamp of the fused type
     around it.
     phase: `train` or `eval`, decided when tracing.
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
     updated: the new values of buffers, by their dotted paths. streams: the numbers of the streams
-    of random numbers. All places of one trace share these two.
+    of random numbers. counters: %seed and the count of calls that they follow from, as far as they
+    are declared. All places of one trace share these three.
     """
 
     builder: Builder
@@ -53,6 +54,7 @@ class Scope:
     inputs: tuple[Value, ...] = ()
     updated: dict[str, Value] = field(default_factory=dict)
     streams: Iterator[int] = field(default_factory=itertools.count)
+    counters: dict[str, Value] = field(default_factory=dict)
 
     @property
     def type_text(self) -> str:
@@ -94,18 +96,20 @@ class Scope:
 
     def random(self) -> tuple[Value, Value, Value]:
         """What random numbers follow from: the seed, the tick, and the number of a stream that is
-        this call's alone, all i64[]. Each step has another tick, and so other numbers.
-
-        Raises CompositionError outside training.
+        this call's alone, all i64[]. Each step, and each call of an evaluation, has another tick,
+        and so other numbers.
         """
-        if TICK not in self.values:
-            raise CompositionError(
-                f"{self.module!r} asks for random numbers, which only a training step has: "
-                'do so where scope.phase is "train"; to trace it, give a loss'
-            )
-        number = float(next(self.streams))
+        training = self.phase == "train"
+        seed, tick = (self.counter(name) for name in (SEED, TICK if training else DRAWS))
+        number = float(next(self.streams) + (0 if training else EVALUATION_STREAM))
         stream = self.emit("constant", value=number, dtype="i64", hint="stream")
-        return self.values[SEED], self.values[TICK], stream
+        return seed, tick, stream
+
+    def counter(self, name: str) -> Value:
+        """The state of that name, a whole number; declared when it is first asked for."""
+        if name not in self.counters:
+            self.counters[name] = self.builder.state(name, COUNTER)
+        return self.counters[name]
 
     def no_param(self, name: str) -> CompositionError:
         """The error for a tensor that the module does not have."""

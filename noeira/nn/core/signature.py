@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn, TypeAlias
 
 from noeira.errors import CompositionError
+from noeira.ir.numbers import whole_number
 from noeira.ir.types import DTYPE_BYTES
 from noeira.nn.core.expression import (
     Axis,
@@ -171,7 +172,7 @@ def pattern(shape: object, like: Pattern | None = None) -> Pattern:
         raise CompositionError(f"a shape is a tuple: write ({shape},), not {shape}")
     if not isinstance(shape, (tuple, list)):
         raise CompositionError(f"a shape is a tuple such as (784,), not {shape!r}")
-    rest = "*" if shape[:1] in (("*",), ["*"]) else None
+    rest = "*" if shape and isinstance(shape[0], str) and shape[0] == "*" else None
     axes = tuple(axis_of(item, shape) for item in shape[1 if rest else 0 :])
     return Pattern(axes, rest, like.dtype if like else None, like.below if like else None)
 
@@ -180,9 +181,9 @@ def axis_of(item: object, shape: object) -> Axis:
     """One axis of a shape that a user wrote."""
     if isinstance(item, str):
         return parse_axis(item, f"the shape {shape!r}")
-    if isinstance(item, bool) or not hasattr(item, "__index__"):
+    length = whole_number(item)
+    if length is None:
         raise CompositionError(f"the shape {shape!r}: {item!r} is not the length of an axis")
-    length = int(item)  # type: ignore[call-overload]
     if length < 1:
         raise CompositionError(
             f"the shape {shape!r}: an axis has at least one element, not {length}"

@@ -14,12 +14,11 @@ class Conv(Module):
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
-from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from noeira.errors import CompositionError
+from noeira.errors import CompositionError, NoeiraError
+from noeira.ir.numbers import real_number, whole_number
 
 if TYPE_CHECKING:
     from noeira.nn.core.module import Module
@@ -45,10 +44,6 @@ class Slot:
         self.default, self.name = default, ""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        if name != name.upper():
-            raise CompositionError(
-                f"{owner.__name__}.{name}: a type parameter is written in capitals: {name.upper()}"
-            )
         self.name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
@@ -116,9 +111,9 @@ class SizeSlot(Slot):
     def read(self, value: Any, written: str) -> Any:
         if value is None and self.default is None:
             return None
-        if isinstance(value, (bool, type, NoneType)) or not hasattr(value, "__index__"):
-            raise self.refuse(value, written, whole_number_advice(value))
-        whole = operator.index(value)
+        whole = whole_number(value)
+        if whole is None:
+            raise self.refuse(value, written, advice_for_whole(value))
         if whole < self.least:
             raise self.refuse(whole, written)
         return whole
@@ -168,9 +163,9 @@ class NumberSlot(Slot):
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, value: Any, written: str) -> Any:
-        if isinstance(value, (bool, str, type)) or not hasattr(value, "__float__"):
+        real = real_number(value)
+        if real is None:
             raise self.refuse(value, written)
-        real = float(value)
         inside = self.low <= real <= self.high and real > self.above
         if not math.isfinite(real) or not inside:
             raise self.refuse(real, written)
@@ -208,10 +203,22 @@ class Derived:
     """A part that follows from the type parameters; made by `derived`."""
 
     def __init__(self, rule: Callable[[Any], Any]) -> None:
-        self.rule = rule
+        self.rule, self.name = rule, ""
 
-    def __get__(self, instance: object, owner: type) -> Any:
-        return self.rule(owner)
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        """Raises CompositionError if the rule fails."""
+        try:
+            return self.rule(owner)
+        except NoeiraError:
+            raise
+        except Exception as error:
+            raise CompositionError(
+                f"{owner!r}: what {self.name} is derived by fails with {type(error).__name__}: "
+                f"{error}"
+            ) from error
 
 
 @overload
@@ -282,7 +289,7 @@ def described(value: Any) -> str:
     return repr(value)
 
 
-def whole_number_advice(value: Any) -> str:
+def advice_for_whole(value: Any) -> str:
     """What to write instead, where that is plain."""
     if isinstance(value, float) and value.is_integer() and value >= 1:
         return f"write {int(value)}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Unpack, get_args
 
-from noeira.errors import CompositionError
+from noeira.errors import CompositionError, OptionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.states import (
     COUNTER,
+    DRAWS,
     INPUT,
     LOSS,
     SEED,
@@ -21,43 +22,49 @@ from noeira.ir.states import (
     numbered,
 )
 from noeira.ir.types import Layout
-from noeira.nn.core.criteria import declare_targets, run_metric, target_patterns, typed
-from noeira.nn.core.init import Initializer, Kaiming, initializer
-from noeira.nn.core.module import Module
+from noeira.nn.core.criteria import Criterion, declare_targets, run_metric, target_patterns, typed
+from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Shape
 from noeira.nn.core.tensors import Tensors, tensors
+from noeira.options import Options, TraceOptions, options_of, takes
 
 Phase = Literal["train", "eval"]
 
 
+@takes(TraceOptions)
 def trace(
-    net: type[Module],
+    net: type[Module] | Module,
     *,
-    batch: int = 1,
-    loss: type[Module] | None = None,
-    metrics: Sequence[type[Module]] = (),
-    input: Shape | tuple[Shape, ...] | None = None,
     phase: Phase = "train",
-    init: Initializer | type[Initializer] = Kaiming,
-    dtype: str = "f32",
     entry: str = "forward",
+    **options: Unpack[TraceOptions],
 ) -> ComputeGraph:
-    """The forward graph of a type: from %x (%x0, %x1, …) and, with a loss or metrics, %target
-    (%target0, …), to its outputs.
+    """The forward graph of a network: from %x (%x0, %x1, …) and, with a loss, %target (%target0,
+    …), to its outputs; with a loss instead of these to %loss, and the sum and count of each metric.
 
-    Returns the network's outputs; with a loss or metrics, instead of these, %loss and the sum and
-    count of each metric. A graph of phase train with a loss has %seed and %tick, which counts its
-    calls.
-    input: shapes of one sample, for axes that the type leaves open. Raises CompositionError or
-    ShapeError.
+    phase: what the modules do, `train` or `eval`. entry: the second half of the graph's name. loss,
+    batch, input, init, dtype: as for `compile`. metrics: none by default. Raises OptionError,
+    CompositionError or ShapeError.
     """
-    shapes = net.solve(*per_sample(net, input))
+    if phase not in get_args(Phase):
+        raise OptionError(f"phase must be 'train' or 'eval', not {phase!r}")
+    kind, found = options_of(net, {"metrics": (), **options}, "trace", taken=TraceOptions)
+    return traced(kind, found, phase, entry)
+
+
+def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> ComputeGraph:
+    """What `trace` gives for a network type and its options.
+
+    A graph of phase train with a loss has %seed and %tick, which counts its calls; any other has
+    %seed and %tick or %draws if random numbers are drawn in it.
+    """
+    shapes, dtype, batch = solved_for(net, options.input), options.dtype, options.batch
+    loss, metrics = options.loss, options.metrics
     builder = Builder(f"{graph_name(net)}.{entry}")
-    own = tensors(net, initializer(init), dtype)
+    own = tensors(net, options.init, dtype)
     values = declare_tensors(builder, net, own)
-    if phase == "train" and loss is not None:
-        values |= {name: builder.state(name, COUNTER) for name in (SEED, TICK)}
+    counted = (SEED, TICK) if phase == "train" and loss is not None else ()
+    counters = {name: builder.state(name, COUNTER) for name in counted}
     inputs = [
         builder.input(name, typed(p, batch, dtype), p.limit)
         for name, p in zip(numbered(INPUT, len(shapes.inputs)), shapes.inputs, strict=True)
@@ -65,14 +72,15 @@ def trace(
     kinds = [kind for kind in (loss, *metrics) if kind is not None]
     patterns = target_patterns(net, shapes.outputs, kinds)
     targets = declare_targets(builder, patterns, batch, dtype)
-    scope = Scope(builder, net, values, phase=phase)
+    scope = Scope(builder, net, values, phase=phase, counters=counters)
     made = scope.run(*inputs)
     check_hints(builder)
     outputs = made if isinstance(made, tuple) else (made,)
     results = trace_results(scope, loss, metrics, (*outputs, *targets)) if kinds else {}
     update_states(builder, own, scope.updated)
-    if TICK in values:
-        count_calls(builder, values[TICK])
+    for name in (TICK, DRAWS):
+        if name in scope.counters:
+            count_calls(builder, scope.counters[name])
     if not kinds:
         return builder.done(outputs)
     found = own_nodes(builder, list(results.values()))
@@ -80,14 +88,16 @@ def trace(
 
 
 def trace_results(
-    scope: Scope, loss: type[Module] | None, metrics: Sequence[type[Module]], given: Sequence[Value]
+    scope: Scope,
+    loss: type[Criterion] | None,
+    metrics: Sequence[type[Criterion]],
+    given: Sequence[Value],
 ) -> dict[str, Value]:
     """Trace loss and metrics on outputs and targets; gives the values that %loss and the like are
     to be.
     """
     # They have no tensors of their own.
-    known = {name: scope.values[name] for name in (SEED, TICK) if name in scope.values}
-    beside, found = replace(scope, values=known), dict[str, Value]()
+    beside, found = replace(scope, values={}), dict[str, Value]()
     if loss is not None:
         found[LOSS] = replace(beside, module=loss, path=LOSS).run(*given)
     for index, kind in enumerate(metrics):
@@ -139,22 +149,6 @@ def graph_name(net: type[Module]) -> str:
     return net.__name__.lower()
 
 
-def per_sample(
-    net: type[Module], input: Shape | tuple[Shape, ...] | None
-) -> tuple[Shape | None, ...]:
-    """The given shapes, one for each input. Raises CompositionError if their number is wrong."""
-    count = len(net.shapes().inputs)
-    if input is None:
-        return (None,) * count
-    nested = isinstance(input, tuple) and any(isinstance(axis, tuple) for axis in input)
-    shapes: tuple[Shape, ...] = input if nested else (input,)  # type: ignore[assignment]
-    if len(shapes) != count:
-        raise CompositionError(
-            f"{net!r} takes {count} inputs, but input gives {len(shapes)} shapes"
-        )
-    return shapes
-
-
 def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[str, Value]:
     """Declare the parameters and the buffers; gives them by their dotted paths."""
     values = own.values()
@@ -198,9 +192,9 @@ def packed(builder: Builder, layout: Layout, parts: Sequence[Value], state: str)
 
 
 def count_calls(builder: Builder, tick: Value) -> None:
-    """Let %tick count the calls, whether they are ok or not."""
+    """Let %tick or %draws count the calls, whether they are ok or not."""
     with builder.at(Origin(ROOT, "count of calls", "trace")):
-        builder.update(tick, builder.emit("count", tick, hint=f"{TICK}.next"))
+        builder.update(tick, builder.emit("count", tick, hint=f"{tick.name}.next"))
 
 
 def own_nodes(builder: Builder, values: Sequence[Value]) -> list[Value]:
