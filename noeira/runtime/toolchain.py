@@ -63,7 +63,7 @@ class Toolchain(ABC):
         pairs = enumerate(zip(declared, plans, strict=True))
         entries = {one.name: self.entry(plan, library, index) for index, (one, plan) in pairs}
         folder = str(library.entry_folder)
-        kept = library.text, folder, library.entry.key, tuple(plans), request
+        kept = library.text, folder, tuple(plans), request
         return BuiltUnit(tuple(declared), entries, *kept)
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
@@ -90,15 +90,11 @@ class Toolchain(ABC):
         library = None if key is None else open_library(key, self.builder, self.cache)
         return None if library is None else (library, library.parsed_plans())
 
-    def build(self, source: Source, request: str = "", earlier: str = "") -> Library:
-        """The library of a source, built or from the cache; remembered for the request. Kernels
-        that an earlier library has, named by the key of its entry in the cache, are not compiled
-        again.
-        """
+    def build(self, source: Source, request: str = "") -> Library:
+        """The library of a source, built or from the cache; remembered for the request."""
         from noeira.runtime.build.library import build_library
 
-        known = self.cache.get(earlier) if earlier else None
-        library = build_library(source, self.builder, self.cache, known)
+        library = build_library(source, self.builder, self.cache)
         if request:
             self.cache.remember(request, library.key)
         return library

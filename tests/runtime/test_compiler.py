@@ -287,7 +287,7 @@ def test_a_read_only_cache_is_no_obstacle(own_cache: Path) -> None:
 def test_a_program_keeps_no_files_of_the_cache() -> None:
     program = noeira.compile(Net, **OPTIONS)
     kept = [value for unit in program.units for value in vars(unit).values()]
-    assert program.units[0].key and not any(isinstance(value, Library) for value in kept)
+    assert program.units[0].plans and not any(isinstance(value, Library) for value in kept)
 
 
 def test_jobs_name_their_entries() -> None:
