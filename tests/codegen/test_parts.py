@@ -29,8 +29,8 @@ from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Module, Sequential
 from noeira.runtime.build.library import build_library
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.c import parts as part_build
+from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 from noeira.runtime.program import Program
-from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 NET = Sequential[LinearReLU[40, 24], LinearReLU[24, 16], Linear[16, 5]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(lr=1e-2), "batch": 20, "seed": 3}

@@ -35,7 +35,7 @@ from noeira.nn import (
     Xavier,
 )
 from noeira.runtime.build.library import Library
-from noeira.runtime.toolchain import CToolchain, c_toolchain
+from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(), "batch": 4}
