@@ -9,14 +9,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from needs import needs_compiler
 
 import noeira
+from noeira import job as job_module
 from noeira.compiler import lower
-from noeira.ir.graph import Value
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.op import OPS
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.plan import parse_plans
@@ -34,6 +36,7 @@ from noeira.nn import (
     Sequential,
     Xavier,
 )
+from noeira.nn.core.trace import trace
 from noeira.runtime.build.library import Library
 from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 
@@ -290,11 +293,32 @@ def test_a_program_keeps_no_files_of_the_cache() -> None:
     assert program.units[0].plans and not any(isinstance(value, Library) for value in kept)
 
 
+def test_an_entry_is_traced_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = list[str]()
+
+    def spy(net: type[noeira.nn.Module], **options: Any) -> ComputeGraph:
+        traced.append(options["phase"])
+        return trace(net, **options)
+
+    monkeypatch.setattr(job_module, "trace", spy)
+    job = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam())
+    assert job.entry("order").dump.graph.name == "sequential.order" and not traced
+    assert job.entry().name == job.entry("step").name == "step" and traced == ["train"]
+    assert [job.entry(name).name for name in ("gradients", "steps")] == ["gradients", "steps"]
+    assert traced == ["train"], "they begin with what a step begins with"
+    assert len(job.entries()) == 3 and traced == ["train", "eval"]
+
+
 def test_jobs_name_their_entries() -> None:
     job = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam())
     names = ["forward", "gradients", "step"]
     assert [entry.name for entry in job.entries()] == names
-    assert [entry.name for entry in job.entries_with_data()] == [*names, "steps", "evaluate"]
+    assert [job.entry(name).name for name in job.makers_with_data] == [
+        *names,
+        "steps",
+        "order",
+        "evaluate",
+    ]
     assert job.entry("steps").dump.graph.name == "sequential.steps"
     assert [entry.name for entry in job.training(10).entries] == ["steps", "steps.last"]
     assert [entry.name for entry in job.training(8).entries] == ["steps"]
