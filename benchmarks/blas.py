@@ -88,7 +88,7 @@ class Product:
         from noeira.runtime.build.cache import open_cache
         from noeira.runtime.build.library import load
         from noeira.runtime.c.compiler import require_compiler
-        from noeira.runtime.toolchain import CToolchain
+        from noeira.runtime.c.toolchain import CToolchain
 
         ctype, dnnl = CTYPES[dtype], symbol.startswith("dnnl")
         first = "char, char" if dnnl else "int, int, int"

@@ -31,10 +31,10 @@ from entries import drawn, graph_of
 from shapes import MORE_SHAPES, SHAPES, Shape, product
 
 from noeira.ir.plan import INPUT
+from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.threads import processor_count
-from noeira.runtime.toolchain import CToolchain, c_toolchain
 from noeira.tuning.search import Outcome, search
 from noeira.tuning.trials import build_trials, problems_of
 

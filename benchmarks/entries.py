@@ -41,9 +41,9 @@ from noeira.passes.schedule import Schedule
 from noeira.planning.memory import make_plan
 from noeira.runtime.build.library import load
 from noeira.runtime.c.compiled_entry import CompiledEntry
+from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 from noeira.runtime.store import aligned_zeros
 from noeira.runtime.threads import thread_count
-from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 COPY = """
 #include <stddef.h>

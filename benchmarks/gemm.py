@@ -49,7 +49,7 @@ class Ours:
     def __init__(self, shape: Shape, dtype: str) -> None:
         from entries import entries
 
-        from noeira.runtime.toolchain import c_toolchain
+        from noeira.runtime.c.toolchain import c_toolchain
 
         toolchain = c_toolchain()
         assert toolchain is not None

@@ -119,7 +119,7 @@ def build(
         source = toolchain.target.render(name, plans, earlier.plans)
         dumper.source(source)
         # Source -> Library
-        found = toolchain.build(source, request, earlier.key), plans
+        found = toolchain.build(source, request), plans
     # Library -> entry points
     return toolchain.unit(entries, request, *found)
 

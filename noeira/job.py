@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Unpack
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Unpack
 
 from noeira.errors import NoeiraError
 from noeira.ir.builder import Builder
-from noeira.ir.entry import DataPass, Entry, in_batches
+from noeira.ir.entry import (
+    EVALUATE,
+    FORWARD,
+    GRADIENTS,
+    STEP,
+    STEPS,
+    WITHOUT_DATA,
+    DataPass,
+    Entry,
+    in_batches,
+)
 from noeira.ir.graph import ROOT, ComputeGraph, Origin
 from noeira.ir.op import op
 from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
@@ -35,51 +45,70 @@ SHOWN_BATCHES = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What is compiled: a network type and the options that decide its graphs. Made by `job_of`."""
+    """What is compiled: a network type and the options that decide its graphs.
+
+    graphs: what was traced of it, for entries that begin with the same.
+    """
 
     net: type[Module]
     options: Options
+    graphs: dict[object, ComputeGraph] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def makers(self) -> dict[str, Callable[[], Entry]]:
+        """What traces each entry that needs no data set, by name: forward, with a loss gradients,
+        with an optimizer step.
+        """
+        batch = self.options.batch
+        found: dict[str, Callable[[], Entry]] = {
+            FORWARD: lambda: Entry(self.forward(), batch, "rows")
+        }
+        if self.options.loss is not None and self.net.parameters():
+            found[GRADIENTS] = lambda: Entry(self.gradients(), batch, "batch")
+        if self.options.optimizer is not None:
+            found[STEP] = lambda: Entry(self.step(), batch, "batch")
+        return found
+
+    @property
+    def makers_with_data(self) -> dict[str, Callable[[], Entry]]:
+        """The same of all entries, those over resident data for a data set of SHOWN_BATCHES
+        batches.
+        """
+        found, samples = self.makers, SHOWN_BATCHES * self.options.batch
+        if self.options.optimizer is not None:
+            found[STEPS] = lambda: self.training(samples).entries[0]
+            found[ORDER] = lambda: self.order(samples)
+        if self.options.loss is not None:
+            found[EVALUATE] = lambda: self.evaluation(samples).entries[0]
+        return found
 
     def entries(self) -> list[Entry]:
-        """The entries that need no data set: forward, with a loss gradients, with an optimizer
-        step.
+        """The entries that need no data set."""
+        return [make() for make in self.makers.values()]
+
+    def entry(self, name: str = "") -> Entry:
+        """An entry, with or without data; by default that which does most without. Raises
+        NoeiraError that lists those there are.
         """
-        found = [Entry(self.forward(), self.options.batch, "rows")]
-        if self.options.loss is not None and self.net.parameters():
-            found.append(Entry(self.gradients(), self.options.batch, "batch"))
-        if self.options.optimizer is not None:
-            found.append(Entry(self.step(), self.options.batch, "batch"))
-        return found
-
-    def entries_with_data(self) -> list[Entry]:
-        """All entries, those over resident data for a data set of SHOWN_BATCHES batches."""
-        found, samples = self.entries(), SHOWN_BATCHES * self.options.batch
-        if self.options.optimizer is not None:
-            found += self.training(samples).entries
-        if self.options.loss is not None:
-            found += self.evaluation(samples).entries
-        return found
-
-    def entry(self, name: str) -> Entry:
-        """An entry, with or without data. Raises NoeiraError that lists those there are."""
-        found = {entry.name: entry for entry in self.entries_with_data()}
+        found = self.makers_with_data
+        name = name or next(name for name in WITHOUT_DATA if name in found)
         if name not in found:
             raise NoeiraError(f"there is no entry {name!r} here; there are {', '.join(found)}")
-        return found[name]
+        return found[name]()
 
     def forward(self) -> Dump:
         """The network in evaluation mode."""
         options = replace(self.options, loss=None, metrics=())
-        return dump_of(traced(self.net, options, "eval", "forward"), ())
+        return dump_of(self.graph(FORWARD, options, "eval"))
 
     def step(self) -> Dump:
         """One training step."""
-        return self.training_graph("step", self.options.batch, self.training_passes())
+        return self.training_graph(STEP, self.options.batch, self.training_passes())
 
     def gradients(self) -> Dump:
         """Loss and gradients."""
         passes = (Hold(), Vjp(), KeepGradients())
-        return self.training_graph("gradients", self.options.batch, passes)
+        return self.training_graph(GRADIENTS, self.options.batch, passes)
 
     def training(self, samples: int) -> DataPass:
         """Training steps over resident data, the smaller last batch included."""
@@ -89,7 +118,7 @@ class Job:
             passes = (*self.training_passes(), resident)
             return Entry(self.training_graph(name, rows, passes), rows, "training")
 
-        return in_batches("steps", samples, self.options.batch, steps)
+        return in_batches(STEPS, samples, self.options.batch, steps)
 
     def order(self, samples: int) -> Entry:
         """The order in which an epoch takes the samples of resident data."""
@@ -97,18 +126,17 @@ class Job:
         seed, epoch = builder.input(SEED, COUNTER), builder.input(EPOCH, COUNTER)
         with builder.at(Origin(ROOT, f"data set of {samples}", "trace")):
             order = builder.emit("shuffle", seed, epoch, samples=samples, hint=ORDER)
-        return Entry(dump_of(builder.done((order,)), ()), samples, "epoch")
+        return Entry(dump_of(verify(builder.done((order,)), after="trace")), samples, "epoch")
 
     def evaluation(self, samples: int) -> DataPass:
         """Loss and metrics over resident data; nothing over none."""
 
         def evaluate(name: str, rows: int) -> Entry:
-            options = replace(self.options, batch=rows)
-            graph = traced(self.net, options, "eval", name)
+            graph = self.graph(name, replace(self.options, batch=rows), "eval")
             weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
             return Entry(dump_of(graph, (Resident(samples, weights),)), rows, "evaluation")
 
-        return in_batches("evaluate", samples, max(min(self.options.batch, samples), 1), evaluate)
+        return in_batches(EVALUATE, samples, max(min(self.options.batch, samples), 1), evaluate)
 
     def training_passes(self) -> tuple[Pass, ...]:
         """The passes that make a loss a training step."""
@@ -123,13 +151,23 @@ class Job:
     def training_graph(self, entry: str, rows: int, passes: tuple[Pass, ...]) -> Dump:
         """The network and its loss in training, and what is to be done with them."""
         options = replace(self.options, batch=rows, metrics=())
-        return dump_of(traced(self.net, options, "train", entry), passes)
+        return dump_of(self.graph(entry, options, "train"), passes)
+
+    def graph(self, entry: str, options: Options, phase: Literal["train", "eval"]) -> ComputeGraph:
+        """The graph of the type, before any pass. What entries do is the work of passes, so that
+        many have this in common.
+        """
+        kind = phase, options.batch, options.loss, options.metrics
+        if kind not in self.graphs:
+            graph = traced(self.net, options, phase, entry)
+            self.graphs[kind] = verify(graph, after="trace")
+        return replace(self.graphs[kind], name=f"{graph_name(self.net)}.{entry}")
 
 
-def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...]) -> Dump:
+def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...] = ()) -> Dump:
     """A traced graph with the passes still to run: the given ones, then those of every compile."""
     todo = (*passes, DeadCodeElimination(), Fuse(), Own(), Schedule())
-    return Dump(verify(graph, after="trace"), ("trace",), tuple(map(str, todo)))
+    return Dump(graph, ("trace",), tuple(map(str, todo)))
 
 
 @takes(CompileOptions)

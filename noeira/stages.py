@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Stages:
     """What a network's entry becomes, from its trace to its source; nothing is built or allocated.
 
-    entry: `step`, `gradients`, `forward`, or, over a data set of a few batches, `steps` or
-    `evaluate`; "" is the last of the first three that the job has.
+    entry: `step`, `gradients`, `forward`, or, over a data set of a few batches, `steps`, `order` or
+    `evaluate`; "" is the first of these that the job has.
     """
 
     job: Job
@@ -37,8 +37,6 @@ class Stages:
     @cached_property
     def traced(self) -> Dump:
         """The graph before any pass. Raises NoeiraError if the job has no such entry."""
-        if not self.entry:
-            return self.job.entries()[-1].dump
         return self.job.entry(self.entry).dump
 
     @cached_property
@@ -74,8 +72,8 @@ class Stages:
 class StepOptions(GraphOptions, total=False):
     """What decides the graphs of a network, with the defaults of training, and the entry looked at.
 
-    entry: `step`, `gradients` or `forward`, by default the last of these that there is; or, over a
-    data set of a few batches, `steps` or `evaluate`.
+    entry: `step`, `gradients` or `forward`, by default the first of these that there is; or, over a
+    data set of a few batches, `steps`, `order` or `evaluate`.
     """
 
     entry: str

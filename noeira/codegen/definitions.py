@@ -65,6 +65,11 @@ def renamed(text: str, name: str, other: str) -> str:
     return re.sub(rf"\b{name}\b", other, text)
 
 
+def without_comment_lines(text: str) -> str:
+    """A text with empty lines in place of those that are only a comment."""
+    return re.sub(r"^[ \t]*//(?:[^\n]*[^\\\n])?$", "", text, flags=re.MULTILINE)
+
+
 def uncommented(code: str) -> str:
     """The code of a function without comments that end a line."""
     return re.sub(r"//[^\n]*\n", "", code)

@@ -14,8 +14,9 @@ from noeira.errors import ParseError
 from noeira.ir.plan import Plan
 
 SYMBOL = "noeira_plans"
-# The definition of the plans in a unit, and one of its lines.
+# The definition of the plans in a unit, what it begins with in CUDA, and one of its lines.
 PLANS = re.compile(rf"const char {SYMBOL}\[\] =\n((?:\s*\"(?:[^\"\\\n]|\\.)*\"\s*)+);")
+DEVICE = 'extern "C" __device__ '
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ESCAPES = {"n": "\n"}
 # A launch as a unit of CUDA lists it.
@@ -42,6 +43,17 @@ def plans_text(unit: str) -> str:
         raise ParseError(f"line {last}: {expected}")
     lines = (match[1] for match in STRING.finditer(found[1]))
     return "".join(re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[1]), line) for line in lines)
+
+
+def split_plans(unit: str) -> tuple[str, str]:
+    """A unit without the plans that it carries, each other line where it was, and the definition of
+    the plans, "" if there is none.
+    """
+    found = PLANS.search(unit)
+    if found is None:
+        return unit, ""
+    lines = "\n" * found[0].count("\n")
+    return f"{unit[: found.start()].removesuffix(DEVICE)}{lines}{unit[found.end() :]}", found[0]
 
 
 def unit_name(unit: str) -> str:

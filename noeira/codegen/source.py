@@ -34,6 +34,17 @@ class Source:
     symbols: tuple[tuple[str, ...], ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
+    def code(self) -> str:
+        """What there is to compile in it, each line where it is in the text: all but comments and
+        the plans that it carries, which change where nothing else does (with a learning rate, with
+        the name of the network).
+        """
+        from noeira.codegen.definitions import without_comment_lines
+        from noeira.codegen.embedded import split_plans
+
+        return without_comment_lines(split_plans(self.text)[0])
+
+    @cached_property
     def digest(self) -> str:
         """64 hexadecimal digits over language, text and plans; the name is a label and does not
         count.

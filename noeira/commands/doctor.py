@@ -161,7 +161,7 @@ def compilers() -> Iterator[Finding]:
     from noeira.codegen.source import Source
     from noeira.runtime.build.library import load
     from noeira.runtime.c.compiler import SEARCH, find_compiler
-    from noeira.runtime.toolchain import CToolchain
+    from noeira.runtime.c.toolchain import CToolchain
 
     try:
         compiler = find_compiler()

@@ -16,7 +16,7 @@ from noeira.errors import NoeiraError
 from noeira.ir.text.dump import Dump
 from noeira.report.drawing import dot, mermaid
 from noeira.report.structure import dump_value, plan_value
-from noeira.runtime.toolchain import c_toolchain
+from noeira.runtime.c.toolchain import c_toolchain
 from noeira.stages import Stages
 
 if TYPE_CHECKING:

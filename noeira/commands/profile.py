@@ -19,8 +19,8 @@ from noeira.report.explain import explained, symbols
 from noeira.report.profile import SORTS, profile_of
 from noeira.runtime.build.library import load
 from noeira.runtime.c.timed_entry import TimedEntry
+from noeira.runtime.c.toolchain import CToolchain
 from noeira.runtime.threads import thread_count
-from noeira.runtime.toolchain import CToolchain
 
 SEED = 0
 

@@ -203,7 +203,10 @@ def from_cubin(path: str, entry: str) -> EntryPoint:
     start = data.find(PLAN_VERSION.encode())
     if start < 0:
         raise NoeiraError(f"{path} has no plans: it is no unit that noeira built")
-    plans = plans_in_text(path, data[start : data.index(b"\0", start)].decode())
+    end = data.find(b"\0", start)
+    if end < 0:
+        raise damaged(path)
+    plans = plans_in_text(path, data[start:end].decode())
     plan = chosen(plans, entry)
     toolchain = cuda_toolchain()
     made = plan_target(plan, path, toolchain.target).render(plan.graph.network, plans)
@@ -227,7 +230,12 @@ def check_whole(path: str) -> None:
         size, count = struct.unpack_from("<HH", data, 58)
         if table + size * count <= len(data):
             return
-    raise NoeiraError(f"{path} is damaged: its end is missing")
+    raise damaged(path)
+
+
+def damaged(path: str) -> NoeiraError:
+    """The error for a file that was cut off."""
+    return NoeiraError(f"{path} is damaged: its end is missing")
 
 
 def chosen(plans: list[Plan], entry: str) -> Plan:

@@ -23,10 +23,10 @@ from noeira.ir.graph import ComputeGraph
 from noeira.ir.states import LEARNING_RATE
 from noeira.machine.processor import processor_name
 from noeira.report.table import plural
+from noeira.runtime.c.toolchain import CToolchain
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.interrupts import Interrupts
 from noeira.runtime.threads import processor_count, thread_count
-from noeira.runtime.toolchain import CToolchain
 from noeira.stages import Stages
 from noeira.tuning.search import Outcome, Over, search, until
 from noeira.tuning.trials import Tried, build_trials, problems_of

@@ -11,6 +11,11 @@ from typing import Literal, TypeAlias
 from noeira.errors import NoeiraError
 from noeira.ir.text.dump import Dump
 
+# The entries that a program may have, each called after the method that runs it (`order` after the
+# value that it gives): of those that need no data set the one that does most comes first.
+WITHOUT_DATA = STEP, GRADIENTS, FORWARD = "step", "gradients", "forward"
+STEPS, EVALUATE = "steps", "evaluate"
+
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
 # that its caller has; the training data or the evaluation data that the program has loaded; the
 # number of an epoch, to draw its order.

@@ -246,7 +246,7 @@ def limits_library(isa: ISA, compiler: Compiler, cache: Cache) -> CDLL:
     from noeira.codegen.language import C
     from noeira.codegen.source import Source
     from noeira.runtime.build.library import load
-    from noeira.runtime.toolchain import CToolchain
+    from noeira.runtime.c.toolchain import CToolchain
 
     given = {"isa": isa, "chains": CHAINS[isa.registers], "actions": ACTIONS}
     body = template("c/unit/limits.c.j2").render(prelude="", **given)

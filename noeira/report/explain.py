@@ -12,6 +12,7 @@ from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
 from noeira.errors import NoeiraError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.entry import WITHOUT_DATA
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
 from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
@@ -208,7 +209,7 @@ def explain_program(program: Program, entry: str, resources: bool) -> Explanatio
     from noeira.codegen.sharing import shared_kernels
 
     program.prepare()
-    name = entry or next(n for n in ("step", "gradients", "forward") if n in program.entries)
+    name = entry or next(n for n in WITHOUT_DATA if n in program.entries)
     if name not in program.entries:
         known = ", ".join(program.entries)
         raise NoeiraError(f"{program.name} has no entry {name!r}; it has {known}")

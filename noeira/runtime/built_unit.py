@@ -13,15 +13,14 @@ from noeira.runtime.entry_point import EntryPoint
 class BuiltUnit:
     """What was built: entry points by name, their source and its folder ("" for the reference).
 
-    declared: what each of them is. key, plans: of the library in the cache, what a later unit of
-    the program takes kernels from; request: the key of what decided this one.
+    declared: what each of them is; plans: whose kernels have the same names in a later unit of the
+    program, so that they need not be compiled again; request: the key of what decided this one.
     """
 
     declared: tuple[Entry, ...]
     entries: dict[str, EntryPoint]
     source: str = ""
     folder: str = ""
-    key: str = ""
     plans: tuple[Plan, ...] = ()
     request: str = ""
 

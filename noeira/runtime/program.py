@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from noeira.errors import NoeiraError, OptionError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, STEP, STEPS
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
@@ -31,10 +32,10 @@ BuildResident: TypeAlias = "Callable[[int, int], tuple[BuiltUnit, DataPass, Data
 
 # What makes a program have an entry.
 ADVICE = {
-    "step": "compile it with loss=… and optimizer=…",
-    "gradients": "compile it with loss=…",
-    "steps": "call load(x, y) first",
-    "evaluate": "call load(x, y, evaluation=(test_x, test_y)) first",
+    STEP: "compile it with loss=… and optimizer=…",
+    GRADIENTS: "compile it with loss=…",
+    STEPS: "call load(x, y) first",
+    EVALUATE: "call load(x, y, evaluation=(test_x, test_y)) first",
 }
 # So many are copied faster than a new array's address is found out.
 COPIED_BYTES = 32 * 1024
@@ -153,13 +154,13 @@ class Program:
         not finite leaves parameters, moments, buffers and the count of updates as they
         were. Raises ShapeError or DtypeError.
         """
-        return self.loss_of("step", x, y)
+        return self.loss_of(STEP, x, y)
 
     def gradients(self, x: Any, y: Any) -> float:
         """Loss and gradients of a batch, parameters unchanged; the gradients are then in
         `Param.grd`.
         """
-        return self.loss_of("gradients", x, y)
+        return self.loss_of(GRADIENTS, x, y)
 
     def forward(self, x: Any) -> Any:
         """The network's output, in evaluation mode, for any number of rows; of several outputs a
@@ -167,7 +168,7 @@ class Program:
 
         x: (N, …), several inputs as a tuple. Raises ShapeError or DtypeError.
         """
-        entry = self.entry("forward")
+        entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
         with self.store.lock:
             results = self.call_in_chunks(entry, given)
@@ -288,7 +289,7 @@ class Program:
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""
         if LEARNING_RATE not in self.own_states:
-            self.entry("step")
+            self.entry(STEP)
         return self.own_states[LEARNING_RATE]
 
     @property

@@ -77,8 +77,8 @@ class RuntimeTarget:
 
 def open_cpu(choices: Choices) -> Toolchain | ReferenceToolchain:
     """C, or without a compiler the reference."""
+    from noeira.runtime.c.toolchain import c_toolchain
     from noeira.runtime.reference import reference_without_compiler
-    from noeira.runtime.toolchain import c_toolchain
 
     return c_toolchain(choices) or reference_without_compiler()
 

@@ -1,30 +1,24 @@
-"""Toolchains: what turns plans into programs for one target, through a compiler and the cache."""
+"""A toolchain: what turns plans into programs for one target, through a compiler and the cache."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.choices import Choices
 from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
 from noeira.runtime.built_unit import BuiltUnit
-from noeira.runtime.c.compiled_entry import CompiledEntry
 from noeira.runtime.entry_point import EntryPoint
 
 if TYPE_CHECKING:
-    from noeira.codegen.c.isa import ISA
-    from noeira.codegen.c.target import CTarget
     from noeira.codegen.source import Source
     from noeira.codegen.target import Target
     from noeira.runtime.build.builder import LibraryBuilder
     from noeira.runtime.build.cache import Cache
     from noeira.runtime.build.library import Library
-    from noeira.runtime.c.builder import CBuilder
-    from noeira.runtime.c.compiler import Compiler
 
 
 class Toolchain(ABC):
@@ -63,7 +57,7 @@ class Toolchain(ABC):
         pairs = enumerate(zip(declared, plans, strict=True))
         entries = {one.name: self.entry(plan, library, index) for index, (one, plan) in pairs}
         folder = str(library.entry_folder)
-        kept = library.text, folder, library.entry.key, tuple(plans), request
+        kept = library.text, folder, tuple(plans), request
         return BuiltUnit(tuple(declared), entries, *kept)
 
     def request(self, name: str, graphs: Iterable[str]) -> str:
@@ -90,15 +84,11 @@ class Toolchain(ABC):
         library = None if key is None else open_library(key, self.builder, self.cache)
         return None if library is None else (library, library.parsed_plans())
 
-    def build(self, source: Source, request: str = "", earlier: str = "") -> Library:
-        """The library of a source, built or from the cache; remembered for the request. Kernels
-        that an earlier library has, named by the key of its entry in the cache, are not compiled
-        again.
-        """
+    def build(self, source: Source, request: str = "") -> Library:
+        """The library of a source, built or from the cache; remembered for the request."""
         from noeira.runtime.build.library import build_library
 
-        known = self.cache.get(earlier) if earlier else None
-        library = build_library(source, self.builder, self.cache, known)
+        library = build_library(source, self.builder, self.cache)
         if request:
             self.cache.remember(request, library.key)
         return library
@@ -106,55 +96,3 @@ class Toolchain(ABC):
     @abstractmethod
     def lenient(self) -> Self:
         """The same, with warnings no errors: for sources that a person edited."""
-
-
-@dataclass(frozen=True)
-class CToolchain(Toolchain):
-    """What turns plans into C programs: the compiler, the cache, a table of choices, and the vector
-    unit if it is not the compiler's own.
-    """
-
-    name = "cpu"
-    compiler: Compiler
-    cache: Cache
-    choices: Choices = NO_CHOICES
-    other_isa: ISA | None = None
-
-    @property
-    def isa(self) -> ISA:
-        """The vector unit that C is written for."""
-        return self.other_isa or self.compiler.isa
-
-    @cached_property
-    def target(self) -> CTarget:
-        from noeira.codegen.c.target import CTarget
-
-        return CTarget(self.isa, self.choices)
-
-    @property
-    def builder(self) -> CBuilder:
-        from noeira.runtime.c.builder import CBuilder
-
-        return CBuilder(self.compiler)
-
-    @property
-    def decided(self) -> tuple[str, ...]:
-        return self.isa.name, self.compiler.identity
-
-    def entry(self, plan: Plan, library: Library, index: int = 0) -> CompiledEntry:
-        from noeira.runtime.build.library import load
-
-        return CompiledEntry(plan, load(library))
-
-    def lenient(self) -> CToolchain:
-        return replace(self, compiler=self.compiler.lenient())
-
-
-def c_toolchain(choices: Choices = NO_CHOICES) -> CToolchain | None:
-    """The toolchain of target `cpu`; None without a C compiler."""
-    from noeira.runtime.build.cache import open_cache
-    from noeira.runtime.c.compiler import find_compiler
-
-    cache = open_cache()
-    compiler = find_compiler(cache)
-    return None if compiler is None else CToolchain(compiler, cache, choices)

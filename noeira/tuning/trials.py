@@ -25,9 +25,9 @@ from noeira.ir.plan import Call, Choice, Plan
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
 from noeira.runtime.build.library import load
+from noeira.runtime.c.toolchain import CToolchain
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.toolchain import CToolchain
 
 if TYPE_CHECKING:
     import numpy as np

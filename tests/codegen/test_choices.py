@@ -22,7 +22,7 @@ from noeira.ir.plan import Stage
 from noeira.ir.types import TensorType
 from noeira.job import job_of
 from noeira.nn import SGD, CrossEntropy
-from noeira.runtime.toolchain import c_toolchain
+from noeira.runtime.c.toolchain import c_toolchain
 
 pytest_plugins = ("command_line",)
 

@@ -15,6 +15,10 @@ class Net(Sequential[LinearReLU[4, 3], Linear[3, 2]]):
     """Two layers."""
 
 
+class Other(Net):
+    """The same network under another name."""
+
+
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_a_unit_gives_back_its_plans(target: str) -> None:
     isa = "avx2" if target == "cpu" else None
@@ -27,6 +31,16 @@ def test_a_unit_gives_back_its_plans(target: str) -> None:
     assert any(len(call.choice.stages) > 1 for call in plan.calls)
     if target == "cuda":
         assert listed_symbols(unit, [plan]) == stages.source.symbols
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_the_code_of_a_unit_knows_neither_its_plans_nor_its_name(target: str) -> None:
+    one, other = (stages_of(net, batch=30, target=target).source for net in (Net, Other))
+    code = one.code.splitlines()
+    assert len(code) == len(one.text.splitlines()) and set(code) & set(one.text.splitlines())
+    assert "noeira-plan" not in one.code and "//" not in one.code
+    assert one.text != other.text
+    assert (one.code == other.code) == (target == "cuda"), "entries of C have names"
 
 
 def test_signs_that_c_gives_a_meaning() -> None:

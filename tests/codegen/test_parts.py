@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,19 +18,19 @@ from needs import needs_compiler
 import noeira
 from noeira.codegen.c import parts as parts_module
 from noeira.codegen.c.functions import share_functions
-from noeira.codegen.c.parts import Sections, parts
+from noeira.codegen.c.parts import Sections, parts, wanted
 from noeira.codegen.c.render import render_c
 from noeira.codegen.sharing import renumbered
 from noeira.compiler import lower
 from noeira.errors import CompilerError
 from noeira.ir.plan import Plan
 from noeira.job import job_of
-from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Module, Sequential, Zero
 from noeira.runtime.build.library import build_library
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.c import parts as part_build
+from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 from noeira.runtime.program import Program
-from noeira.runtime.toolchain import CToolchain, c_toolchain
 
 NET = Sequential[LinearReLU[40, 24], LinearReLU[24, 16], Linear[16, 5]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(lr=1e-2), "batch": 20, "seed": 3}
@@ -60,25 +61,43 @@ def toolchain() -> CToolchain:
     return found
 
 
-def compiled(folder: Path, lines: int, monkeypatch: pytest.MonkeyPatch) -> Program:
+@pytest.fixture
+def compiled_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What the compiler compiles, part by part: filled as that happens."""
+    texts, real = list[str](), part_build.run_all
+
+    def run_all(commands: Sequence[tuple[str, ...]], folder: Path, seconds: float) -> Any:
+        texts.extend((folder / command[-1]).read_text() for command in commands)
+        return real(commands, folder, seconds)
+
+    monkeypatch.setattr(part_build, "run_all", run_all)
+    yield texts
+
+
+def compiled(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: int = 50,
+    net: type[Module] = NET,
+    **options: Any,
+) -> Program:
     """The program in a cache of its own, in parts of so many lines, with its data loaded."""
     monkeypatch.setenv("NOEIRA_CACHE", str(folder))
     monkeypatch.setattr(parts_module, "PART_LINES", lines)
     monkeypatch.setattr(part_build, "processor_count", lambda: 3)
-    program = noeira.compile(NET, **OPTIONS)
+    program = noeira.compile(net, **OPTIONS | options)
     program.load(X, Y, evaluation=(X, Y))
     return program
 
 
-def listing(program: Program, unit: int) -> dict[str, dict[str, str]]:
-    """The objects of a unit, each with its functions."""
-    path = Path(program.units[unit].folder) / "parts.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+def objects(program: Program, unit: int) -> list[Path]:
+    """The objects that were compiled for a unit and are of use to others."""
+    return [*Path(program.units[unit].folder).glob("part-*.o")]
 
 
-def functions(program: Program, unit: int) -> set[str]:
-    """The kernels' functions that were compiled for a unit in parts."""
-    return {name for kernels in listing(program, unit).values() for name in kernels}
+def functions(texts: Sequence[str]) -> list[str]:
+    """The kernels' functions that entries call, as parts define them."""
+    return [name for text in texts for name in re.findall(r"^NOINLINE void (\w+)\(", text, re.M)]
 
 
 def kernel(name: str, factor: str = "2") -> tuple[str, tuple[str, ...]]:
@@ -96,10 +115,11 @@ def plan_of(toolchain: CToolchain) -> Plan:
 
 @needs_compiler
 def test_parts_make_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    apart = compiled(tmp_path / "parts", 50, monkeypatch)
-    whole = compiled(tmp_path / "whole", 10**6, monkeypatch)
+    apart = compiled(tmp_path / "parts", monkeypatch)
+    monkeypatch.setattr(part_build, "build_in_parts", lambda *_: None)
+    whole = compiled(tmp_path / "whole", monkeypatch)
     assert apart.source == whole.source
-    assert len(listing(apart, 0)) == 3 and not listing(whole, 0)
+    assert len(objects(apart, 0)) == 4 and not objects(whole, 0)
     assert apart.steps(7) == whole.steps(7)
     assert apart.evaluate() == whole.evaluate()
     assert apart.gradients(X[:20], Y[:20]) == whole.gradients(X[:20], Y[:20])
@@ -111,7 +131,9 @@ def test_parts_make_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm, which lists symbols, is not installed")
 @needs_compiler
 def test_parts_make_the_same_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = [compiled(tmp_path / str(n), n, monkeypatch) for n in (50, 10**6)]
+    programs = [compiled(tmp_path / "parts", monkeypatch)]
+    monkeypatch.setattr(part_build, "build_in_parts", lambda *_: None)
+    programs += [compiled(tmp_path / "whole", monkeypatch)]
     for unit in (0, 1):
         found = []
         for program in programs:
@@ -128,31 +150,53 @@ def test_parts_make_the_same_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @needs_compiler
 def test_a_second_unit_compiles_only_what_the_first_has_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled_parts: list[str]
 ) -> None:
-    program = compiled(tmp_path, 50, monkeypatch)
-    first, second = functions(program, 0), functions(program, 1)
-    assert first and second and not first & second
-    names = [set(re.findall(r"\bk\d+_\w+?(?=\()", unit.source)) for unit in program.units]
+    program = compiled(tmp_path, monkeypatch)
+    once = functions(compiled_parts)
+    assert len(once) == len(set(once))
+    names = [{*re.findall(r"\b(k\d+_\w+?)(?=\()", unit.source)} for unit in program.units]
     shared = {name for name in names[0] & names[1] if "matmul" in name}
     assert shared, "the products of the step are those of the steps over data in memory"
     # A start that finds the first unit in the cache takes its kernels too.
-    monkeypatch.setattr(part_build, "run_all", spy := Spy(part_build.run_all))
+    compiled_parts.clear()
     again = noeira.compile(NET, **OPTIONS)
-    assert not spy.commands
+    assert not compiled_parts
     again.load(X[:45], Y[:45])
-    assert spy.commands and not functions(again, 1) & first
+    assert compiled_parts and not {*functions(compiled_parts)} & names[0]
 
 
-class Spy:
-    """Passes calls on, and keeps their first argument."""
+class Renamed(NET):
+    """The same network under a name of its own."""
 
-    def __init__(self, function: object) -> None:
-        self.function, self.commands = function, []
 
-    def __call__(self, commands: object, *others: object) -> object:
-        self.commands.append(commands)
-        return self.function(commands, *others)  # type: ignore[operator]
+@needs_compiler
+def test_another_learning_rate_compiles_the_plans_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled_parts: list[str]
+) -> None:
+    first = compiled(tmp_path, monkeypatch)
+    compiled_parts.clear()
+    changes: list[dict[str, Any]] = [{"optimizer": Adam(lr=2e-2)}, {"init": Zero}]
+    for changed in changes:
+        other = compiled(tmp_path, monkeypatch, **changed)
+        assert len(compiled_parts) == 2
+        assert all(text.startswith("extern const char noeira_plans") for text in compiled_parts)
+        assert other.steps(3) != first.steps(3)
+        compiled_parts.clear()
+    # Its entries bear the name of the network; its kernels do not.
+    compiled(tmp_path, monkeypatch, net=Renamed)
+    assert compiled_parts and not functions(compiled_parts)
+
+
+@needs_compiler
+def test_a_part_that_is_gone_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled_parts: list[str]
+) -> None:
+    first = compiled(tmp_path, monkeypatch)
+    compiled_parts.clear()
+    objects(first, 0)[0].write_bytes(b"damaged")
+    other = compiled(tmp_path, monkeypatch, optimizer=Adam(lr=2e-2))
+    assert len(compiled_parts) > 2 and other.steps(1) == first.steps(1)
 
 
 def test_a_fault_is_reported_at_its_line_of_the_unit(
@@ -170,10 +214,11 @@ def test_a_fault_is_reported_at_its_line_of_the_unit(
         count=1,
         flags=re.M,
     )
-    kernels = (*sections.kernels[:-1], replace(sections.kernels[-1], text=wrong))
+    digest = "of another text"
+    kernels = (*sections.kernels[:-1], replace(sections.kernels[-1], text=wrong, digest=digest))
     text = source.text.replace(sections.kernels[-1].text, wrong)
     line = text[: text.index("wrong = 1;")].count("\n") + 1
-    broken = replace(source, text=text, sections=Sections(sections.head, kernels, sections.tail))
+    broken = replace(source, text=text, sections=replace(sections, kernels=kernels))
     with pytest.raises(CompilerError, match=rf"unit\.c:{line}:\d+: error: .wrong. undeclared"):
         build_library(broken, toolchain.builder, toolchain.cache)
 
@@ -182,13 +227,15 @@ def test_parts_are_of_equal_size_and_hold_each_kernel_once(toolchain: CToolchain
     source = render_c("net", [plan_of(toolchain)], toolchain.target)
     assert source.sections is not None
     sections = source.sections
-    assert parts(sections, 1, {}) == []
+    assert len(parts(sections, 1)) == 3
     entries, *kernels = two(sections)
-    names = [name for part in kernels for name in part.kernels]
-    assert sorted(names) == sorted(name for s in sections.kernels for name in s.entered)
-    assert not entries.kernels
-    built = {name: s.digest for s in sections.kernels for name in s.entered}
-    assert [part.kernels for part in parts(sections, 2, built)] == [{}]
+    held = [digest for part in kernels for digest in part.holds]
+    assert sorted(held) == sorted(section.digest for section in sections.kernels)
+    assert sorted([*held, *entries.holds]) == sorted(wanted(sections))
+    (plans,) = parts(sections, 2, wanted(sections))
+    assert not plans.holds and "noeira-plan 1" in plans.text
+    texts = [part.text for part in parts(sections, 2) if part != plans]
+    assert not any("noeira-plan 1" in text for text in texts)
 
 
 def two(sections: Sections) -> list[parts_module.Part]:

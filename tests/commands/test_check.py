@@ -76,7 +76,7 @@ def test_every_entry_of_a_network_is_clean(loss: str, call: Callable[..., str]):
         )
     )
     assert found["clean"] and found["order"] == "reverse"
-    assert found["entries"] == ["forward", "gradients", "step", "steps", "evaluate"]
+    assert found["entries"] == ["forward", "gradients", "step", "steps", "order", "evaluate"]
     assert all(kernel["clean"] and kernel["launches"] for kernel in found["kernels"])
 
 

@@ -251,7 +251,11 @@ def test_all_stages_of_cuda(call: Callable[..., str], elements: tuple[str, ...],
     names = {path.name for path in (folder / "stages").iterdir()}
     assert {"00_trace.nir", "Elements.cu", "Elements.cubin"} <= names
     assert not {"Elements.c", "Elements.so"} & names
-    assert (folder / "stages" / "Elements.cubin").read_bytes().startswith(b"\x7fELF")
+    cubin = folder / "stages" / "Elements.cubin"
+    whole = cubin.read_bytes()
+    assert whole.startswith(b"\x7fELF") and whole.endswith(b"}\n\0")
+    cubin.write_bytes(whole[:-1])
+    assert "Elements.cubin is damaged: its end is missing" in call("run", str(cubin), code=1)
 
 
 def test_dumps_of_both_targets_differ_in_the_choices_alone(call: Callable[..., str], folder: Path):

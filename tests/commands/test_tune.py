@@ -24,8 +24,8 @@ from noeira.ir.choices import Choices, Factor, Problem, Row
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import TensorType
 from noeira.passes.schedule import Schedule
+from noeira.runtime.c.toolchain import c_toolchain
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.toolchain import c_toolchain
 from noeira.tuning.search import CLEARLY, search, survivors, until
 from noeira.tuning.trials import Tried, build_trials, problems_of
 

@@ -14,18 +14,20 @@ from compiler_texts import BROKEN, LARGE, TEXT, kernel
 
 from noeira.codegen.cuda.arch import arch
 from noeira.codegen.cuda.launches import StageLaunch
+from noeira.codegen.embedded import plan_strings
 from noeira.codegen.language import CUDA
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.ir.plan import parse_plans
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.cache_entry import CacheEntry
-from noeira.runtime.build.library import build_library, library_key, open_library
+from noeira.runtime.build.compiled import Compiled, Made
+from noeira.runtime.build.library import build_library, code_key, library_key, open_library
 from noeira.runtime.cuda.builder import CudaBuilder, launches, unit_resources
 from noeira.runtime.cuda.compiler import (
     CudaCompiler,
     find_cuda_compiler,
 )
+from noeira.runtime.cuda_cpu import builder as cuda_cpu_builder
 from noeira.runtime.cuda_cpu.builder import CudaCpuBuilder
 from noeira.runtime.cuda_cpu.compiler import find_cxx_compiler
 from noeira.runtime.cuda_cpu.module import CudaCpuModule
@@ -58,6 +60,43 @@ def test_a_unit_is_built_once_and_kept_with_its_text(nvrtc: CudaCompiler, cache:
     warm = open_library(library.key, builder, cache)
     assert warm is not None
     assert warm.binary == library.binary
+
+
+def with_plans(plans: str, factor: str = "3.0f") -> Source:
+    """A unit that carries plans."""
+    lines = "".join(f"    {line}\n" for line in plan_strings(plans))
+    carried = f'extern "C" __device__ const char noeira_plans[] =\n{lines}    "";\n'
+    return Source(CUDA, "mlp", f"{unit(factor).text}// of {plans}\n{carried}", plans)
+
+
+@pytest.mark.parametrize("target", ["cuda", "cuda-cpu"])
+def test_other_plans_are_no_other_code(
+    target: str, nvrtc: CudaCompiler, cache: Cache, monkeypatch: pytest.MonkeyPatch
+):
+    builder = CudaBuilder(nvrtc, SM_90)
+    compiler = find_cxx_compiler(cache)
+    if target == "cuda-cpu":
+        if compiler is None:
+            pytest.skip("there is no C++ compiler")
+        builder = CudaCpuBuilder(compiler, cache)
+    first = build_library(with_plans("one\n"), builder, cache)
+
+    def unexpected(*_: object) -> None:
+        raise AssertionError("a compiler came here")
+
+    monkeypatch.setattr(CudaCompiler, "compile", unexpected)
+    monkeypatch.setattr(cuda_cpu_builder, "build", unexpected)
+    second = build_library(with_plans("another\n"), builder, cache)
+    assert second.built and second.key != first.key
+    assert second.plans == "another\n" and "another" in second.text
+    third = build_library(with_plans("a third\n"), builder, Cache(cache.folder))
+    if target == "cuda":
+        code = first.binary.removesuffix(b"\0one\n\0")
+        assert code != first.binary and second.binary == code + b"\0another\n\0"
+        assert third.binary == code + b"\0a third\n\0"
+        assert unit_resources(third.entry) == unit_resources(first.entry)
+    with pytest.raises(AssertionError, match="a compiler came here"):
+        build_library(with_plans("another\n", "4.0f"), builder, cache)
 
 
 def test_what_decides_a_unit_is_in_its_key(nvrtc: CudaCompiler):
@@ -290,14 +329,12 @@ def test_what_units_share_is_built_under_no_lock(cache: Cache, monkeypatch: pyte
 
         def prepare(self) -> None:
             # The lock of a unit guards all keys that begin alike: here this very one.
-            with cache.building(library_key(unit(), self), seconds=5):
+            with cache.building(code_key(unit(), self), seconds=5):
                 done.append("prepared")
 
-        def make(
-            self, source: Source, folder: Path, earlier: CacheEntry | None
-        ) -> dict[str, bytes]:
+        def make(self, source: Source, folder: Path, compiled: Compiled) -> Made:
             done.append("made")
-            return {"unit.bin": b"binary"}
+            return Made({"unit.bin": b"binary"})
 
         def lenient(self) -> Builder:
             return self

@@ -30,8 +30,8 @@ from noeira.ir.plan import Call, Choice, Plan, Stage, parse_plan
 from noeira.job import job_of
 from noeira.nn import MSE, SGD, Fused, Linear, Module, Scope, Sequential, Tanh
 from noeira.planning.memory import make_plan
+from noeira.runtime.c.toolchain import c_toolchain
 from noeira.runtime.store import aligned_zeros
-from noeira.runtime.toolchain import c_toolchain
 from noeira.tuning.trials import build_trials, problems_of
 
 ROWS = 10

@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from needs import needs_compiler
+from noeira.nn.core.trace import trace
 
 import noeira
+from noeira import job as job_module
 from noeira.compiler import lower
-from noeira.ir.graph import Value
+from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.op import OPS
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.plan import parse_plans
@@ -35,7 +38,7 @@ from noeira.nn import (
     Xavier,
 )
 from noeira.runtime.build.library import Library
-from noeira.runtime.toolchain import CToolchain, c_toolchain
+from noeira.runtime.c.toolchain import CToolchain, c_toolchain
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(), "batch": 4}
@@ -287,14 +290,35 @@ def test_a_read_only_cache_is_no_obstacle(own_cache: Path) -> None:
 def test_a_program_keeps_no_files_of_the_cache() -> None:
     program = noeira.compile(Net, **OPTIONS)
     kept = [value for unit in program.units for value in vars(unit).values()]
-    assert program.units[0].key and not any(isinstance(value, Library) for value in kept)
+    assert program.units[0].plans and not any(isinstance(value, Library) for value in kept)
+
+
+def test_an_entry_is_traced_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = list[str]()
+
+    def spy(net: type[noeira.nn.Module], **options: Any) -> ComputeGraph:
+        traced.append(options["phase"])
+        return trace(net, **options)
+
+    monkeypatch.setattr(job_module, "trace", spy)
+    job = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam())
+    assert job.entry("order").dump.graph.name == "sequential.order" and not traced
+    assert job.entry().name == job.entry("step").name == "step" and traced == ["train"]
+    assert [job.entry(name).name for name in ("gradients", "steps")] == ["gradients", "steps"]
+    assert traced == ["train"], "they begin with what a step begins with"
+    assert len(job.entries()) == 3 and traced == ["train", "eval"]
 
 
 def test_jobs_name_their_entries() -> None:
     job = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam())
     names = ["forward", "gradients", "step"]
     assert [entry.name for entry in job.entries()] == names
-    assert [entry.name for entry in job.entries_with_data()] == [*names, "steps", "evaluate"]
+    assert [job.entry(name).name for name in job.makers_with_data] == [
+        *names,
+        "steps",
+        "order",
+        "evaluate",
+    ]
     assert job.entry("steps").dump.graph.name == "sequential.steps"
     assert [entry.name for entry in job.training(10).entries] == ["steps", "steps.last"]
     assert [entry.name for entry in job.training(8).entries] == ["steps"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from noeira.codegen.source import Source
 from noeira.runtime.build.cache import open_cache
-from noeira.runtime.build.cache_entry import CacheEntry
+from noeira.runtime.build.compiled import Compiled, Made
 from noeira.runtime.cuda import builder as cuda_unit
 from noeira.runtime.cuda.builder import BINARY, PTX, RESOURCES, CudaBuilder
 from noeira.runtime.cuda.resources import resources_text
@@ -27,10 +27,10 @@ class EmulatedCubins(CudaBuilder):
         """So that no real cubin is taken from the cache, nor one of these for a real one."""
         return cuda_cpu_identity(require_cxx_compiler(open_cache())), self.arch.name
 
-    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, compiled: Compiled) -> Made:
         """The library under the cubin's name and that of the PTX, without resources."""
         library = build(source.text, folder).read_bytes()
-        return {BINARY: library, PTX: library, RESOURCES: resources_text(()).encode()}
+        return Made({BINARY: library, PTX: library, RESOURCES: resources_text(()).encode()})
 
 
 def emulate_cubins() -> None:

@@ -8,7 +8,7 @@ from noeira.ir.choices import Choices, Row
 from noeira.ir.graph import ComputeGraph, Node
 from noeira.job import job_of
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
-from noeira.runtime.toolchain import c_toolchain
+from noeira.runtime.c.toolchain import c_toolchain
 
 
 class Small(Sequential[LinearReLU[20, 33], Linear[33, 3]]):

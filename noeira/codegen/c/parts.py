@@ -1,22 +1,28 @@
-"""Parts of a unit that are compiled at the same time: some have kernels, one has the entries.
+"""Parts of a unit that are compiled on their own: some have kernels, one has the entries, one the
+plans.
 
 The unit stays one text, which a plain call of the compiler builds too. In the parts, functions that
-entries call are not `static` but hidden, so that the linker brings both together.
+entries call are not `static` but hidden, so that the linker brings both together. It knows each by
+the digest of what is compiled: parts of other units that have a kernel, too, fit as well as one's
+own, whatever else is in them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.prelude import everything
-from noeira.codegen.definitions import beginning, functions
+from noeira.codegen.definitions import beginning, functions, without_comment_lines
+from noeira.codegen.embedded import SYMBOL, split_plans
 
 # A part more has to be worth reading the headers once more: about as many lines of kernels.
 PART_LINES = 250
-HIDDEN = '__attribute__((visibility("hidden"))) void'
+# What a part says of a function that entries call: where a part has it, others may have it as well.
+DECLARED = '__attribute__(({attributes})) void {name}({parameters}) __asm__("{symbol}");\n'
+CALLED, DEFINED = 'visibility("hidden")', 'weak, visibility("hidden")'
 
 
 @dataclass(frozen=True)
@@ -36,63 +42,78 @@ class Section:
         """How much there is to compile."""
         return self.text.count("\n")
 
+    def declared(self, attributes: str) -> Iterator[str]:
+        """The declarations of its functions that entries call."""
+        for name, parameters in self.entered.items():
+            symbol = f"{name}.{self.digest[:16]}"
+            yield DECLARED.format(
+                attributes=attributes, name=name, parameters=parameters, symbol=symbol
+            )
+
     def exported(self) -> str:
         """The kernel's own text for a part, its functions in reach of the entries."""
-        return beginning(self.text, self.entered, f"NOINLINE {HIDDEN} ")
-
-    def is_in(self, built: Mapping[str, str]) -> bool:
-        """Whether objects hold it, given the digests of what they hold by function."""
-        return all(built.get(name) == self.digest for name in self.entered)
+        own = beginning(self.text, self.entered, "NOINLINE void ")
+        return "".join([*self.declared(DEFINED), own])
 
 
 @dataclass(frozen=True)
 class Sections:
-    """A unit in pieces: what every kernel needs, the kernels, and the rest."""
+    """A unit in pieces: what every kernel needs, the kernels, the entries, and the plans."""
 
     head: str
     kernels: tuple[Section, ...]
-    tail: str
+    entries: str
+    plans: str
 
 
 @dataclass(frozen=True)
 class Part:
-    """A text to compile, and the digests of the kernels in it by function."""
+    """A text to compile, and the digests of what other units may take from it."""
 
     text: str
-    kernels: Mapping[str, str]
+    holds: tuple[str, ...] = ()
 
 
 def find_sections(
-    unit: str, kernels: Sequence[tuple[str, Sequence[str]]], isa: ISA
+    unit: str, prelude: str, kernels: Sequence[tuple[str, Sequence[str]]], isa: ISA
 ) -> Sections | None:
-    """The sections of a unit in which the texts of those kernels, given with the functions that
-    entries call, stand in order; None if a kernel is not written as noeira's are.
+    """The sections of a unit in which a prelude and the texts of those kernels, given with the
+    functions that entries call, stand in order; None if a kernel is not written as noeira's are.
     """
-    found, start, at = list[Section](), 0, 0
+    code, plans = split_plans(unit)
+    found, at = list[Section](), 0
     for text, names in kernels:
         entered = {f.name: f.parameters for f in functions(text) if f.name in names}
         if len(entered) != len(names):
             return None
-        at = unit.index(text, at) + len(text)
-        start = start or at - len(text)
-        digest = hashlib.sha256(f"{everything(isa)}\0{text}".encode()).hexdigest()
-        found.append(Section(text, entered, digest))
-    return Sections(unit[:start], tuple(found), unit[at:]) if found else None
+        at = code.index(text, at) + len(text)
+        found.append(Section(text, entered, digest(everything(isa), DECLARED, text)))
+    entries = without_comment_lines(code[at:])
+    return Sections(f"{prelude}\n", tuple(found), entries, plans) if found else None
 
 
-def parts(sections: Sections, processors: int, built: Mapping[str, str]) -> list[Part]:
-    """The parts to compile, the entries first: kernels that are not built yet, in at most as many
-    parts as there are processors; no parts at all if that is not worth while.
+def digest(*texts: str) -> str:
+    """64 hexadecimal digits over texts."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
-    built: the digests of the kernels that objects hold, by function.
+
+def wanted(sections: Sections) -> tuple[str, ...]:
+    """The digests of what a unit can take from others: its kernels and its entries."""
+    return *(section.digest for section in sections.kernels), *entries_part(sections).holds
+
+
+def parts(sections: Sections, processors: int, known: Collection[str] = ()) -> list[Part]:
+    """The parts to compile: the plans, the entries, and the kernels, in at most as many parts as
+    there are processors; of the last two only what has none of the digests that are known.
     """
-    missing = [section for section in sections.kernels if not section.is_in(built)]
-    lines = sum(section.lines for section in missing)
-    count = min(processors, lines // PART_LINES)
-    if count < 2 and len(missing) == len(sections.kernels):
-        return []
-    dealt = [group for group in groups(missing, max(count, 1)) if group]
-    return [entries_part(sections), *(kernels_part(sections.head, group) for group in dealt)]
+    entries = entries_part(sections)
+    missing = [section for section in sections.kernels if section.digest not in known]
+    count = min(processors, sum(section.lines for section in missing) // PART_LINES)
+    return [
+        Part(f"extern const char {SYMBOL}[];\n{sections.plans}\n"),
+        *(part for part in [entries] if part.holds[0] not in known),
+        *(kernels_part(sections.head, group) for group in groups(missing, max(count, 1)) if group),
+    ]
 
 
 def groups(sections: Sequence[Section], count: int) -> list[list[Section]]:
@@ -111,14 +132,11 @@ def groups(sections: Sequence[Section], count: int) -> list[list[Section]]:
 def kernels_part(head: str, sections: Sequence[Section]) -> Part:
     """The part that compiles some kernels."""
     text = "".join([head, *(section.exported() for section in sections)])
-    return Part(text, {name: s.digest for s in sections for name in s.entered})
+    return Part(text, tuple(section.digest for section in sections))
 
 
 def entries_part(sections: Sections) -> Part:
     """The part that compiles the entries: they only call the kernels."""
-    declarations = [
-        f"{HIDDEN} {name}({parameters});\n"
-        for section in sections.kernels
-        for name, parameters in section.entered.items()
-    ]
-    return Part("".join([*declarations, sections.tail]), {})
+    declared = (line for section in sections.kernels for line in section.declared(CALLED))
+    text = "".join([*declared, sections.entries])
+    return Part(text, (digest(text),))

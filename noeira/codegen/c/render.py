@@ -37,10 +37,11 @@ def render_c(
         entries += tuple(entry.timed() for entry in entries)
     body = "\n".join(kernel.text for kernel in kernels)
     plans_text = "".join(map(str, plans))
+    beginning = prelude(target.machine, identifiers(body))
     text = template("c/unit/unit.c.j2").render(
         name=name,
         target=target.name,
-        prelude=prelude(target.machine, identifiers(body)),
+        prelude=beginning,
         kernels=kernel_views(kernels),
         launchers=launchers(kernels),
         literals=list(unit.literals.values()),
@@ -50,5 +51,5 @@ def render_c(
         plan_lines=plan_strings(plans_text),
     )
     texts = [(kernel.text, kernel.functions) for kernel in kernels]
-    sections = find_sections(text, texts, target.machine)
+    sections = find_sections(text, beginning, texts, target.machine)
     return Source(C, name, text, plans_text, sections, tuple(plans))

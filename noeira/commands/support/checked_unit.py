@@ -55,14 +55,14 @@ class CheckedUnit:
 
 
 def network_unit(stages: Stages, entry: str, toolchain: CudaToolchain) -> CheckedUnit:
-    """Every entry of a network, `steps` and `evaluate` too, or the one that is named. Raises
+    """Every entry of a network, those over data too, or the one that is named. Raises
     UsageError if there is no such entry.
     """
     job = stages.job
     if entry:
-        check_entry(entry, [one.name for one in job.entries_with_data()])
-    wanted = [job.entry(entry)] if entry else job.entries_with_data()
-    plans = [lower(one.dump, toolchain.target) for one in wanted]
+        check_entry(entry, job.makers_with_data)
+    wanted = [entry] if entry else job.makers_with_data
+    plans = [lower(job.entry(name).dump, toolchain.target) for name in wanted]
     return unit_of(job.net.__name__, plans, toolchain)
 
 

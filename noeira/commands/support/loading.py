@@ -28,7 +28,7 @@ from noeira.ir.plan import Plan
 from noeira.ir.text.dump import Dump
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.c.compiler import require_compiler
-from noeira.runtime.toolchain import CToolchain
+from noeira.runtime.c.toolchain import CToolchain
 
 # What the vector unit of a machine can run beside its own.
 ALSO_RUNS = {"avx512": ("avx2", "plain"), "avx2": ("plain",), "neon": ("plain",)}

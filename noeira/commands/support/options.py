@@ -100,8 +100,8 @@ def add_step(add: Add) -> None:
     add(
         "--entry",
         metavar="NAME",
-        help="step, gradients or forward (default: the last there is); or, over resident data, "
-        "steps or evaluate",
+        help="step, gradients or forward (default: the first there is); or, over resident data, "
+        "steps, order or evaluate",
     )
 
 
@@ -172,7 +172,7 @@ def stages_from(args: argparse.Namespace, **fixed: Any) -> Stages:
     check_code(args, options.get("target", "cpu"))
     stages = stages_of(load_network(args.model), **options)
     if stages.entry:
-        check_entry(stages.entry, [one.name for one in stages.job.entries_with_data()])
+        check_entry(stages.entry, stages.job.makers_with_data)
     return stages
 
 

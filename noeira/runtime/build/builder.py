@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from noeira.codegen.source import Source
-from noeira.runtime.build.cache_entry import CacheEntry
+from noeira.runtime.build.compiled import Compiled, Made
 
-# The file of an entry that says how to make its binary by hand.
-COMMAND = "build.txt"
+# The files of an entry that say how to make its binary by hand, and what plans it serves.
+COMMAND, PLANS = "build.txt", "unit.plan"
 
 
 class LibraryBuilder(Protocol):
@@ -55,10 +55,10 @@ class LibraryBuilder(Protocol):
         """Build what units share, if that is not done: before `make`, while no lock is held."""
         ...
 
-    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
-        """The binary, and other files of the entry, made in a folder; what another unit of the
-        program has of the kernels already need not be compiled again. A file given here goes before
-        one of the same name that every entry has.
+    def make(self, source: Source, folder: Path, compiled: Compiled) -> Made:
+        """The binary, and other files of the entry, made in a folder; what was compiled before need
+        not be compiled again. A file given here goes before one of the same name that every entry
+        has.
 
         Raises CompilerError with the compiler's message, OSError if the disk refuses.
         """

@@ -17,16 +17,17 @@ from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import names_foreign
 from noeira.ir.plan import Plan, parse_plans
 from noeira.log import log
-from noeira.runtime.build.builder import COMMAND, LibraryBuilder, command_text
+from noeira.runtime.build.builder import COMMAND, PLANS, LibraryBuilder, command_text
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.cache_entry import CacheEntry, digest_of
+from noeira.runtime.build.compiled import Compiled, Made
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.fork import Lock
 
 if TYPE_CHECKING:
     from ctypes import CDLL
 
-PLANS, META = "unit.plan", "meta.json"
+META = "meta.json"
 PARSED = "unit.plan.pickle"
 
 
@@ -90,19 +91,21 @@ def library_key(source: Source, builder: LibraryBuilder) -> str:
     return digest_of("unit", source.digest, *builder.key_parts)
 
 
-def build_library(
-    source: Source, builder: LibraryBuilder, cache: Cache, earlier: CacheEntry | None = None
-) -> Library:
+def code_key(source: Source, builder: LibraryBuilder) -> str:
+    """The same for all units that differ in no more than comments and the plans that they carry."""
+    return digest_of("code", source.code, *builder.key_parts)
+
+
+def build_library(source: Source, builder: LibraryBuilder, cache: Cache) -> Library:
     """The binary of a unit, from the cache or built now; one process builds it, others wait for
-    that. What another unit of the program, `earlier`, has of its kernels need not be compiled
-    again.
+    that. What of it other units have already is not compiled again.
 
     With NOEIRA_EDITED=1 a source that a person edited in the cache is built and used in place of
     the generated one; without, the generated one is put back and the edit kept beside it. Raises
     CompilerError with the compiler's message.
     """
     key = library_key(source, builder)
-    entry, built = _get_or_build(key, Build(source, builder, earlier), cache)
+    entry, built = _get_or_build(key, Build(source, builder), cache)
     if config.EDITED.read():
         edit = _read_edit(entry)
         if edit is not None and not source.text.startswith(edit[1]):
@@ -196,7 +199,6 @@ class Build:
 
     source: Source
     builder: LibraryBuilder
-    earlier: CacheEntry | None = None
     edited: Path | None = None
 
 
@@ -207,11 +209,16 @@ def _get_or_build(key: str, build: Build, cache: Cache) -> tuple[CacheEntry, boo
         return entry, False
     # Not under the lock: what units share has one of its own, which may be the same.
     build.builder.prepare()
-    with cache.building(key):
+    # Who waits for a unit that is alike then finds its parts.
+    with cache.building(code_key(build.source, build.builder)):
         entry = cache.get(key)
         if entry is not None:
             return entry, False
-        return cache.put(key, _compile(key, build, cache)), True
+        compiled = Compiled(cache, build.builder.key_parts)
+        made = _compile(key, build, compiled)
+        entry = cache.put(key, made.files)
+        compiled.remember(entry, made.compiled)
+        return entry, True
 
 
 def _read_edit(entry: CacheEntry) -> tuple[Path, str] | None:
@@ -230,16 +237,16 @@ def _build_edited(
     """The binary of a source that a person edited: its own entry, keyed by the edited text."""
     log("warning", "running the edited source %s", path)
     source, lenient = replace(generated, text=text, sections=None, parsed=()), builder.lenient()
-    build = Build(source, lenient, edited=path)
+    build = Build(source, lenient, path)
     entry, built = _get_or_build(library_key(source, lenient), build, cache)
     return _library(key, cache.restore(entry, text.encode()), built, builder, path)
 
 
-def _compile(key: str, build: Build, cache: Cache) -> dict[str, bytes]:
+def _compile(key: str, build: Build, compiled: Compiled) -> Made:
     """Run the compiler; gives the files of the entry. Raises CompilerError, the source kept for the
     user to look at.
     """
-    source, builder = build.source, build.builder
+    source, builder, cache = build.source, build.builder, compiled.cache
     meta = {
         "name": source.name,
         "language": source.language.name,
@@ -255,7 +262,8 @@ def _compile(key: str, build: Build, cache: Cache) -> dict[str, bytes]:
     if source.parsed and not names_foreign(source.plans):
         files[PARSED] = write_plans(source.parsed)
     try:
-        return {**files, **cache.work(lambda folder: builder.make(source, folder, build.earlier))}
+        made = cache.work(lambda folder: builder.make(source, folder, compiled))
+        return replace(made, files={**files, **made.files})
     except CompilerError as error:
         files["message.txt"] = str(error).encode()
         place = str(build.edited or _kept(key, builder.source_name, files, cache))

@@ -1,4 +1,4 @@
-"""A unit of C: a shared library, compiled in parts where that is faster."""
+"""A unit of C: a shared library, compiled in parts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
 from noeira.runtime.build.builder import COMMAND, command_text
-from noeira.runtime.build.cache_entry import CacheEntry
+from noeira.runtime.build.compiled import Compiled, Made
 from noeira.runtime.build.process import BUILD_SECONDS, MESSAGE_LINES, first_lines, run
 from noeira.runtime.c.compiler import Compiler
 
 SOURCE, LIBRARY = "unit.c", "unit.so"
-APART = "# This makes what parts of it made that were compiled at the same time, and then linked.\n"
+APART = "# This makes what parts of it made that were compiled on their own, and then linked.\n"
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,17 @@ class CBuilder:
     def prepare(self) -> None:
         """Units share nothing."""
 
-    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, compiled: Compiled) -> Made:
         """The library; where it was built in parts, also those that are its own."""
-        from noeira.runtime.c.parts import build_in_parts, entry_files
+        from noeira.runtime.c.parts import build_in_parts
 
         (folder / SOURCE).write_text(source.text, encoding="utf-8")
-        objects = build_in_parts(source, self.compiler, folder, LIBRARY, earlier, BUILD_SECONDS)
-        if objects is None:
+        made = build_in_parts(source, self.compiler, folder, LIBRARY, compiled, BUILD_SECONDS)
+        if made is None:
             build_whole(self.command, folder)
-            return {LIBRARY: (folder / LIBRARY).read_bytes()}
-        made = {COMMAND: (command_text(self) + APART).encode(), **entry_files(objects)}
-        return {LIBRARY: (folder / LIBRARY).read_bytes(), **made}
+            return Made({LIBRARY: (folder / LIBRARY).read_bytes()})
+        command = (command_text(self) + APART).encode()
+        return Made({COMMAND: command, **made.files}, made.compiled)
 
     def lenient(self) -> CBuilder:
         """The same, with warnings no errors."""

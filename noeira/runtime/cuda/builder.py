@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from noeira.codegen.cuda.arch import Arch
 from noeira.codegen.source import Source
-from noeira.runtime.build.cache_entry import CacheEntry
+from noeira.runtime.build.builder import PLANS
+from noeira.runtime.build.cache_entry import CacheEntry, digest_of
+from noeira.runtime.build.compiled import Compiled, Made
 from noeira.runtime.cuda.compiler import CudaCompiler
 from noeira.runtime.cuda.resources import Resources, check_kernel, read_resources, resources_text
 
@@ -53,24 +55,29 @@ class CudaBuilder:
     def prepare(self) -> None:
         """Units share nothing."""
 
-    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
+    def make(self, source: Source, folder: Path, compiled: Compiled) -> Made:
         """What a driver loads, machine code or, for an architecture that the compiler does not
-        know, PTX; the PTX; and what the kernels take.
+        know, PTX, and behind it the plans; the PTX; and what the kernels take.
 
         Raises CompilerError with the compiler's message, and for a launch of the plans that the
         architecture has no room for.
         """
-        made = self.compiler.compile(source.text, SOURCE, self.arch, folder)
-        kernels = {kernel.kernel: kernel for kernel in made.resources}
+        code = digest_of(source.code)
+        found = compiled.find(code)
+        files = self.compile(source.code, folder) if found is None else compiled_files(found[0])
+        resources = read_resources(files[RESOURCES].decode())
+        kernels = {kernel.kernel: kernel for kernel in resources}
         for one in launches(source):
             # Text without such a kernel was edited: what launches it says so.
             if one.kernel in kernels:
                 check_kernel(kernels[one.kernel], self.arch, one.block, one.shared)
-        return {
-            BINARY: made.binary,
-            PTX: made.ptx.encode(),
-            RESOURCES: resources_text(made.resources).encode(),
-        }
+        return Made({**files, BINARY: files[BINARY] + behind(source.plans)}, {code: BINARY})
+
+    def compile(self, code: str, folder: Path) -> dict[str, bytes]:
+        """What becomes of the code of a unit. Raises CompilerError."""
+        made = self.compiler.compile(code, SOURCE, self.arch, folder)
+        resources = resources_text(made.resources).encode()
+        return {BINARY: made.binary, PTX: made.ptx.encode(), RESOURCES: resources}
 
     def lenient(self) -> CudaBuilder:
         """The same, with warnings no errors."""
@@ -84,6 +91,21 @@ def launches(source: Source) -> Iterator[StageLaunch]:
     for plan, symbols in zip(source.parsed, source.symbols, strict=False):
         for call, symbol in zip(plan.calls, symbols, strict=True):
             yield from stage_launches(call, symbol)
+
+
+def behind(plans: str) -> bytes:
+    """Plans as they stand behind machine code or PTX in a file, which then describes itself.
+
+    A driver is told where these begin, not how long they are: machine code says that in its head,
+    and PTX ends with a zero.
+    """
+    return b"\0%b\0" % plans.encode()
+
+
+def compiled_files(entry: CacheEntry) -> dict[str, bytes]:
+    """What became of the code of a unit in the cache: without its plans."""
+    files = {name: entry.read(name) for name in (BINARY, PTX, RESOURCES)}
+    return {**files, BINARY: files[BINARY].removesuffix(behind(entry.read(PLANS).decode()))}
 
 
 def unit_resources(entry: CacheEntry) -> tuple[Resources, ...]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from noeira.codegen.source import Source
 from noeira.runtime.build.cache import Cache
-from noeira.runtime.build.cache_entry import CacheEntry
+from noeira.runtime.build.cache_entry import digest_of
+from noeira.runtime.build.compiled import Compiled, Made
 from noeira.runtime.cuda.builder import SOURCE
 from noeira.runtime.cuda_cpu.compiler import CxxCompiler
 from noeira.runtime.cuda_cpu.shared_library import (
@@ -60,10 +61,16 @@ class CudaCpuBuilder:
         """Build what all units share. Raises CompilerError."""
         runtime_entry(self.compiler, self.cache)
 
-    def make(self, source: Source, folder: Path, earlier: CacheEntry | None) -> dict[str, bytes]:
-        """The library."""
-        path = build(source.text, folder, self.check, SOURCE, self.compiler, self.cache)
-        return {LIBRARY: path.read_bytes()}
+    def make(self, source: Source, folder: Path, compiled: Compiled) -> Made:
+        """The library, without the plans: nothing reads them in it."""
+        code = digest_of(source.code)
+        found = compiled.find(code)
+        if found is None:
+            path = build(source.code, folder, self.check, SOURCE, self.compiler, self.cache)
+            library = path.read_bytes()
+        else:
+            library = found[0].read(LIBRARY)
+        return Made({LIBRARY: library}, {code: LIBRARY})
 
     def lenient(self) -> CudaCpuBuilder:
         """The same: warnings never are errors here, for NVIDIA's compiler gives them."""
