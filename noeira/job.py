@@ -52,7 +52,9 @@ class Job:
 
     net: type[Module]
     options: Options
-    graphs: dict[object, ComputeGraph] = field(default_factory=dict, compare=False, repr=False)
+    graphs: dict[object, ComputeGraph] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @property
     def makers(self) -> dict[str, Callable[[], Entry]]:

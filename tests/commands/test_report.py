@@ -231,7 +231,7 @@ def test_the_options_are_those_of_compile():
         noeira.summary(Tiny, batch=0)
     assert noeira.explain(Tiny, entry="steps").name == "tiny.steps"
     assert noeira.explain(Tiny, entry="evaluate").name == "tiny.evaluate"
-    names = "forward, gradients, step, steps, evaluate"
+    names = "forward, gradients, step, steps, order, evaluate"
     with pytest.raises(NoeiraError, match=f"no entry 'fit' here; there are {names}"):
         noeira.explain(Tiny, entry="fit")
 
