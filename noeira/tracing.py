@@ -72,7 +72,8 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
     kinds = [kind for kind in (loss, *metrics) if kind is not None]
     patterns = target_patterns(net, shapes.outputs, kinds)
     targets = declare_targets(builder, patterns, batch, dtype)
-    scope = Scope(builder, net, values, phase=phase, counters=counters)
+    apart = {value.name for value in inputs} if phase == "eval" else set()
+    scope = Scope(builder, net, values, phase=phase, counters=counters, by_sample=apart)
     made = scope.run(*inputs)
     check_hints(builder)
     outputs = made if isinstance(made, tuple) else (made,)
@@ -96,8 +97,8 @@ def trace_results(
     """Trace loss and metrics on outputs and targets; gives the values that %loss and the like are
     to be.
     """
-    # They have no tensors of their own.
-    beside, found = replace(scope, values={}), dict[str, Value]()
+    # They have no tensors of their own, and are about the whole batch.
+    beside, found = replace(scope, values={}, by_sample=set()), dict[str, Value]()
     if loss is not None:
         found[LOSS] = replace(beside, module=loss, path=LOSS).run(*given)
     for index, kind in enumerate(metrics):

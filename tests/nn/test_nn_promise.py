@@ -14,6 +14,7 @@ from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.op import OPS, Op
 from noeira.nn import (
+    MSE,
     CrossEntropy,
     Fused,
     Linear,
@@ -237,3 +238,45 @@ def test_what_sums_over_the_batch_may_be_used_inside():
         return scope.emit("subtract", x, scope.emit("sum", x, scale=0.5))
 
     assert trace(module("() -> ()", centred), batch=2)
+
+
+def mixing(rule: Callable[[Scope, Value], Value]) -> Any:
+    """A layer of three numbers."""
+    return module("(3) -> (3)", rule)
+
+
+def centred_rows(scope: Scope, x: Value) -> Value:
+    return x - scope.emit("sum", x, axes=(0,), scale=0.5)
+
+
+def kept_axis(scope: Scope, x: Value) -> Value:
+    return x - scope.emit("reshape", scope.emit("sum", x, axes=(0,)), shape=(1, 3))
+
+
+def products(scope: Scope, x: Value) -> Value:
+    gram = scope.emit("matmul", x, x, transpose_b=True)
+    return scope.emit("matmul", gram, x)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("rule", "op"), [(centred_rows, "sum"), (kept_axis, "sum"), (products, "matmul")]
+)
+def test_in_evaluation_no_sample_matters_for_another(rule: Any, op: str, batch: int):
+    assert trace(mixing(rule), batch=batch, phase="train")
+    with pytest.raises(CompositionError) as found:
+        trace(Sequential[ReLU, mixing(rule)], batch=batch, phase="eval", input=(3,))
+    assert str(found.value).startswith(f"Q at 1: {op} puts samples together, of f32[{batch}, 3]")
+    with pytest.raises(CompositionError, match="puts samples together"):
+        noeira.compile(mixing(rule), batch=batch, target="reference")
+
+
+def test_in_evaluation_parameters_may_be_added_up():
+    def scaled(scope: Scope, x: Value) -> Value:
+        wide = scope.emit("reshape", x, shape=(x.type.shape[0], 3, 1))
+        x = scope.emit("reshape", wide, shape=x.type.shape)
+        return x * scope.emit("sum", scope.param("w"), axes=(0,))
+
+    net = module("(3) -> (3)", scaled, w=Param("2", "3"))
+    for loss in (None, MSE):
+        assert trace(net, batch=2, phase="eval", loss=loss)

@@ -42,7 +42,9 @@ def normalized(scope: Scope, x: Value, mean: Any) -> Value:
 
 
 class ChannelNorm(Module):
-    """Over batch, height and width; a gain over channels, of which the sigmoid is taken."""
+    """Over height and width, and in training over the batch; a gain over channels, of which the
+    sigmoid is taken.
+    """
 
     C = size()
     gain = Param("C", "1", "1", init=constant(1.5))
@@ -54,6 +56,9 @@ class ChannelNorm(Module):
         scale = 1 / (batch * height * width)
 
         def mean(value: Value) -> Value:
+            if scope.phase == "eval":
+                alone = scope.emit("sum", value, axes=(2, 3), scale=1 / (height * width))
+                return scope.emit("reshape", alone, shape=(batch, channels, 1, 1))
             rows = scope.emit("sum", value, axes=(2, 3))
             found = scope.emit("sum", rows, axes=(0,), scale=scale)
             return scope.emit("reshape", found, shape=(channels, 1, 1))

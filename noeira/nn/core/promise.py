@@ -2,15 +2,17 @@
 promise of a type is refused where the trace that broke it ends.
 
 A signature speaks of one sample. In a graph the batch is the first axis of every value, except for
-what losses and metrics give, which are numbers of the whole batch.
+what losses and metrics give, which are numbers of the whole batch. In evaluation no sample may
+matter for another one.
 """
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import CompositionError
+from noeira.errors import CompositionError, DtypeError, ShapeError
 from noeira.ir.graph import Node, Value
 from noeira.ir.numbers import finite_number
 from noeira.ir.types import TensorType
@@ -145,6 +147,43 @@ def check_rows(scope: Scope, node: Node) -> None:
                 f"here: {value.type} is the batch alone; "
                 f'give it one in the signature, such as "(*, D) -> (*, D)"'
             )
+
+
+def check_apart(scope: Scope, node: Node) -> None:
+    """Raises CompositionError for a node of an evaluation in whose results a row follows from more
+    than one sample: what is evaluated beside a sample, such as the rows that fill up a batch, may
+    not change what is said of it.
+    """
+    given = [v.type for v in node.inputs]
+    more = [longer(v.type) if v.name in scope.by_sample else v.type for v in node.inputs]
+    try:
+        found = node.op.types(node.attrs, more)
+    except (ShapeError, DtypeError):
+        # The batch is in its attributes, as it is in the shape of a reshape, or a parameter has it.
+        rows = next(t.shape[0] for t, new in zip(given, more, strict=True) if t != new)
+        apart = all(v.type.shape[:1] == (rows,) for v in node.outputs)
+    else:
+        apart = all(
+            v.type.shape and made == longer(v.type)
+            for v, made in zip(node.outputs, found, strict=True)
+        )
+    if not apart:
+        raise CompositionError(
+            f"{where(scope)}: {node.op.name} puts samples together, {listed_types(node)}. In "
+            f"evaluation each stands for itself, whatever else is in the batch: let this happen "
+            f'where scope.phase is "train", and read a Buffer elsewhere'
+        )
+
+
+def longer(type: TensorType) -> TensorType:
+    """The type of one sample more."""
+    return replace(type, shape=(type.shape[0] + 1, *type.shape[1:]))
+
+
+def listed_types(node: Node) -> str:
+    """`of f32[2, 3] it makes f32[3]`"""
+    made = ", ".join(str(v.type) for v in node.outputs)
+    return f"of {', '.join(str(v.type) for v in node.inputs)} it makes {made}"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -18,6 +18,7 @@ from noeira.nn.core.arithmetic import emitted
 from noeira.nn.core.binding import brief
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
+    check_apart,
     check_child,
     check_inputs,
     check_operands,
@@ -41,7 +42,8 @@ class Scope:
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
     updated: the new values of buffers, by their dotted paths. streams: the numbers of the streams
     of random numbers. counters: %seed and the count of calls that they follow from, as far as they
-    are declared. All places of one trace share these three.
+    are declared. by_sample: in evaluation, what follows from the network's inputs: each row from
+    one sample. All places of one trace share these four.
     """
 
     builder: Builder
@@ -55,6 +57,7 @@ class Scope:
     updated: dict[str, Value] = field(default_factory=dict)
     streams: Iterator[int] = field(default_factory=itertools.count)
     counters: dict[str, Value] = field(default_factory=dict)
+    by_sample: set[str] = field(default_factory=set)
 
     @property
     def type_text(self) -> str:
@@ -71,7 +74,11 @@ class Scope:
         check_operands(self, op, inputs)
         with self.builder.at(Origin(self.path or ROOT, self.type_text, "trace"), self.group):
             made = self.builder.emit(op, *inputs, hint=joined(self.path, hint or op), **attrs)
-        check_rows(self, self.builder.nodes[-1])
+        node = self.builder.nodes[-1]
+        check_rows(self, node)
+        if any(value.name in self.by_sample for value in node.inputs):
+            check_apart(self, node)
+            self.by_sample.update(value.name for value in node.outputs)
         return made
 
     def param(self, name: str) -> Value:
