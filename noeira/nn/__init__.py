@@ -15,7 +15,7 @@ from noeira.nn.core.names import refuse as _refuse
 from noeira.nn.core.owned import Parameter
 from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.slots import derived, flag, module, modules, number, size
+from noeira.nn.core.slots import axis, derived, flag, module, modules, number, size
 from noeira.nn.loss import *
 from noeira.nn.metrics import *
 from noeira.nn.optimizer import *
@@ -23,7 +23,7 @@ from noeira.nn.primitives import *
 
 # What a layer of one's own is written with.
 __all__ = ["Buffer", "BufferInfo", "Module", "Param", "ParamInfo", "Parameter", "Scope", "Value"]
-__all__ += ["derived", "flag", "module", "modules", "number", "size"]
+__all__ += ["axis", "derived", "flag", "module", "modules", "number", "size"]
 __all__ += combinators.__all__
 __all__ += _init.__all__
 __all__ += loss.__all__

@@ -38,9 +38,7 @@ class Container(Module):
 
     @classmethod
     def changed(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
-        """What is written in the last slot, with an axis of the whole changed; None if that cannot
-        be.
-        """
+        """The parts as written, with an axis of the whole changed; None if that cannot be."""
         return None
 
     @classmethod
@@ -48,7 +46,14 @@ class Container(Module):
         if not cls.takes_parts():
             return super().adjusted(end, axis, length)
         new = cls.changed(end, axis, length) if cls.is_made else None
-        return new and cls.family.make((*cls.values[:-1], new))  # type: ignore[index]
+        if not new:
+            return None
+        kinds, values = list(cls.slots.values()), list(cls.values or ())
+        of_parts = [
+            i for i, slot in enumerate(kinds) if isinstance(slot, (ModuleSlot, ModulesSlot))
+        ]
+        values[of_parts[-1]] = new
+        return cls.family.make(tuple(values))
 
     @classmethod
     def through(cls, scope: Scope, x: Value) -> Value:

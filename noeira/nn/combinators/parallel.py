@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -14,20 +15,22 @@ from noeira.nn.core.messages import change, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
-from noeira.nn.core.slots import modules
+from noeira.nn.core.slots import axis, modules
 from noeira.nn.core.unify import Misfit, Solver
 
 __all__ = ["Parallel"]
 
 
 class Parallel(Container):
-    """`Parallel[A, B, …]`: A(x), B(x), … put one after the other along the last axis.
+    """`Parallel[A, B, …]`: A(x), B(x), … put one after the other along the last axis, or another:
+    `Parallel.of(A, B, axis=-3)` along the channels of images (C, H, W).
 
-    All take the same shape; what they give may differ in the last axis only. Parameters: those of
-    the modules, by position.
+    All take the same shape; what they give may differ in that axis only. Parameters: those of the
+    modules, by position.
     """
 
     BRANCHES = modules()
+    AXIS = axis(-1)
     placeholders: ClassVar[dict[str, str]] = {"BRANCHES": "A, B, …"}
 
     @classmethod
@@ -51,17 +54,18 @@ class Parallel(Container):
                 solver.equal(signatures[0].inputs[0], signature.inputs[0])
             except Misfit as misfit:
                 raise cls.different_inputs(owner, index, misfit) from None
-        output, last = signatures[0].outputs[0], list[Axis]()
+        output, lengths = signatures[0].outputs[0], list[Axis]()
         for index, signature in enumerate(signatures):
             try:
-                last.append(beside(solver, output, signature.outputs[0], index))
+                lengths.append(cls.beside(solver, output, signature.outputs[0], index))
             except Misfit:
                 raise cls.different_outputs(owner, index) from None
         width: Axis = 0
-        for axis in last:
-            width = add(width, solver.resolved(axis))
+        for length in lengths:
+            width = add(width, solver.resolved(length))
         first = solver.applied(output)
-        joined = replace(first, axes=(*first.axes[:-1], width))
+        behind = first.axes[len(first.axes) + cls.AXIS + 1 :]
+        joined = replace(first, axes=(*first.axes[: cls.AXIS], width, *behind))
         return solver.result([signatures[0].inputs[0]], [joined]).tidy()
 
     @classmethod
@@ -89,27 +93,41 @@ class Parallel(Container):
         """The error for branches 0 and `index`, whose results cannot be put side by side."""
         gives = {i: f"gives {cls.parts()[i].shapes().outputs[0]}" for i in (0, index)}
         picture = underlined(owner, [repr(part) for part in cls.parts()], gives)
+        place = "the last axis" if cls.AXIS == -1 else f"axis {cls.AXIS}"
         return CompositionError(
             f"branches 0 and {index} of {owner} cannot be put side by side\n\n{picture}"
-            "\n\n  What they give may differ in the last axis only."
+            f"\n\n  What they give may differ in {place} only."
         )
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        return scope.emit("concat", *(scope.child(name, part).run(x) for name, part in cls.inside))
+        made = [scope.child(name, part).run(x) for name, part in cls.inside]
+        if cls.AXIS == -1:
+            return scope.emit("concat", *made)
+        # With what is behind the axis it is one, the last: views of what is there.
+        front, behind = made[0].type.shape[: cls.AXIS], made[0].type.shape[cls.AXIS :][1:]
+        flat = [
+            scope.emit("reshape", y, shape=(*front, math.prod(y.type.shape[cls.AXIS :])))
+            for y in made
+        ]
+        length = sum(y.type.shape[cls.AXIS] for y in made)
+        return scope.emit("reshape", scope.emit("concat", *flat), shape=(*front, length, *behind))
+
+    @classmethod
+    def beside(cls, solver: Solver, first: Pattern, other: Pattern, index: int) -> Axis:
+        """The axis of `other` that may differ, all others made equal to those of `first`.
+
+        Raises Misfit.
+        """
+        for side, pattern in enumerate((first, other)):
+            axes = [variable(f"W'{index}.{side}.{place}") for place in range(-cls.AXIS)]
+            solver.equal(Pattern(tuple(axes), f"*'{index}.{side}", other.dtype), pattern)
+        one, two = solver.applied(first), solver.applied(other)
+        solver.equal(without(one, cls.AXIS), without(two, cls.AXIS))
+        return two.axes[cls.AXIS]
 
 
-def beside(solver: Solver, first: Pattern, other: Pattern, index: int) -> Axis:
-    """The last axis of `other`, all axes before it made equal to those of `first`.
-
-    Raises Misfit.
-    """
-    wide = [
-        Pattern((variable(f"W'{index}.{side}"),), f"*'{index}.{side}", other.dtype)
-        for side in (0, 1)
-    ]
-    solver.equal(first, wide[0])
-    solver.equal(other, wide[1])
-    one, two = solver.applied(first), solver.applied(other)
-    solver.equal(replace(one, axes=one.axes[:-1]), replace(two, axes=two.axes[:-1]))
-    return two.axes[-1]
+def without(pattern: Pattern, place: int) -> Pattern:
+    """The pattern with an axis left out."""
+    kept = [axis for index, axis in enumerate(pattern.axes) if index - len(pattern.axes) != place]
+    return replace(pattern, axes=tuple(kept))

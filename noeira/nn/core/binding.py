@@ -81,9 +81,9 @@ def shown(cls: type[Module], slot: Slot) -> str:
 def gathered(
     cls: type[Module], slots: list[Slot], args: tuple[Any, ...], written: str
 ) -> tuple[Any, ...]:
-    """The positional values, one a slot: a last slot of several modules takes what is left."""
-    if slots[-1].several:
-        fixed = len(slots) - 1
+    """The positional values, one a slot: a slot of several modules takes all that are left."""
+    fixed = place_of_several(slots)
+    if fixed is not None:
         rest = args[fixed:]
         if not rest:
             raise CompositionError(
@@ -95,6 +95,11 @@ def gathered(
             f"{written}: {len(args)} parameters are too many; write {usage(cls)}"
         )
     return args
+
+
+def place_of_several(slots: Sequence[Slot]) -> int | None:
+    """Where the slot of several modules is, if there is one; those after it are given by name."""
+    return next((index for index, slot in enumerate(slots) if slot.several), None)
 
 
 def unknown(cls: type[Module], keyword: str) -> CompositionError:
@@ -170,12 +175,13 @@ def type_text(
     that are not as usual by name, as what comes after something that is left out.
     """
     pairs = list(zip(cls.slots.values(), values, strict=True))
-    # Several modules at the end take what the places before them have left.
-    by_place = pairs[-1][0].several
+    # Several modules take what the places before them have left.
+    several = place_of_several([slot for slot, _ in pairs])
     plain, named = list[str](), list[str]()
     for position, (slot, value) in enumerate(pairs):
         usual = not slot.required and value == slot.default
-        if by_place or (len(plain) == position and not slot.is_option and not usual):
+        in_place = len(plain) == position and not slot.is_option and not usual
+        if in_place if several is None else position <= several:
             plain.append(shown(slot, value))
         elif not usual:
             named.append(f"{slot.label}={shown(slot, value)}")

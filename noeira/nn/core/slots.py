@@ -4,6 +4,7 @@ belong there.
 class Conv(Module):
     IN, OUT = size(), size()          # positive whole numbers, must be given
     STRIDE = size(1)                  # with a default
+    AXIS = axis(-1)                   # an axis counted from the end
     BIAS = flag(True)                 # True or False
     SLOPE = number(0.01)              # a finite number
     EPS = number(1e-5, above=0.0)     # a number greater than 0
@@ -119,6 +120,18 @@ class SizeSlot(Slot):
         return whole
 
 
+class AxisSlot(Slot):
+    """An axis of one sample, counted from the end."""
+
+    what = "an axis counted from the end: -1 for the last, -2, …"
+
+    def read(self, value: Any, written: str) -> Any:
+        place = whole_number(value)
+        if place is None or place >= 0:
+            raise self.refuse(value, written)
+        return place
+
+
 class FlagSlot(Slot):
     """True or False."""
 
@@ -230,6 +243,12 @@ def size(default: Any = MISSING, least: int = 1) -> Any:
     return SizeSlot(default, least)
 
 
+def axis(default: int = -1) -> int:
+    """A type parameter that is an axis of one sample, counted from the end: -1 is the last."""
+    slot: Any = AxisSlot(default)
+    return slot
+
+
 def flag(default: bool) -> bool:
     """A type parameter that is True or False."""
     slot: Any = FlagSlot(default)
@@ -258,7 +277,7 @@ def module() -> type[Module]:
 
 
 def modules(role: str = "layer") -> tuple[type[Module], ...]:
-    """Type parameters that are module types, one or more; no other type parameter can follow.
+    """Type parameters that are module types, one or more; options that follow are given by name.
 
     role: of these modules, `layer` or `loss`.
     """
