@@ -148,13 +148,16 @@ def replaced(
     return changed if fits("", changed) else None
 
 
-def looped(cls: Any, inner: type[Module], parts: Sequence[str], reason: str) -> Signature:
-    """The signature of a module that must give what it takes, for the given `reason`.
+def looped(
+    cls: Any, inner: type[Module], parts: Sequence[str], reason: str, further: bool = False
+) -> Signature:
+    """The signature of a module that must give what it takes, for the given `reason`. further: it
+    may take more than that.
 
     Raises CompositionError.
     """
     owner = cls.family.__name__
-    signature = unary(owner, inner)
+    signature = unary(owner, inner, further=further)
     found = ends_meet(signature)
     if isinstance(found, Signature):
         return found

@@ -56,10 +56,12 @@ class Container(Module):
         return cls.family.make(tuple(values))
 
     @classmethod
-    def through(cls, scope: Scope, x: Value) -> Value:
-        """Emit the modules inside, each on what the one before it gives."""
+    def through(cls, scope: Scope, x: Value, *further: Value) -> Value:
+        """Emit the modules inside, each on what the one before it gives, and on further inputs that
+        are the same for all.
+        """
         for name, part in cls.inside:
-            x = scope.child(name, part).run(x)
+            x = scope.child(name, part).run(x, *further)
         return x
 
     def __len__(self) -> int:
@@ -80,10 +82,15 @@ class Container(Module):
         return (self[index] for index in range(len(self)))
 
 
-def unary(owner: str, part: type[Module], index: int | None = None) -> Signature:
-    """The signature of a part that must have one input and one output. Raises CompositionError."""
+def unary(
+    owner: str, part: type[Module], index: int | None = None, further: bool = False
+) -> Signature:
+    """The signature of a part that must have one input and one output. further: it may have more
+    inputs. Raises CompositionError.
+    """
     signature = part.shapes()
-    for word, patterns in (("takes", signature.inputs), ("gives", signature.outputs)):
+    inputs = signature.inputs[:1] if further else signature.inputs
+    for word, patterns in (("takes", inputs), ("gives", signature.outputs)):
         if len(patterns) != 1:
             place = "the module" if index is None else f"layer {index}"
             raise CompositionError(

@@ -19,7 +19,8 @@ __all__ = ["Repeat"]
 class Repeat(Loop):
     """`Repeat[N, M]`, count first: M(M(… x)), N modules with parameters of their own.
 
-    M gives the shape it takes. Parameters: those of the copies, under `0`, …, `N-1`.
+    M gives the shape it takes. What it takes beside that, as in M(x, c), is the same for all: M(M(…
+    x, c), c). Parameters: those of the copies, under `0`, …, `N-1`.
     """
 
     in_turn = True
@@ -52,8 +53,9 @@ class Repeat(Loop):
         reason = (
             "Repeat feeds what its module gives to the next copy: it must give the shape it takes"
         )
-        return looped(cls, cls.INNER, [str(cls.COUNT), repr(cls.INNER)], reason)
+        parts = [str(cls.COUNT), repr(cls.INNER)]
+        return looped(cls, cls.INNER, parts, reason, further=True)
 
     @classmethod
-    def trace(cls, scope: Scope, x: Value) -> Value:
-        return cls.through(scope, x)
+    def trace(cls, scope: Scope, x: Value, *further: Value) -> Value:
+        return cls.through(scope, x, *further)
