@@ -25,7 +25,7 @@ from noeira.ir.types import Layout
 from noeira.nn.core.criteria import Criterion, declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.tensors import Tensors, tensors
+from noeira.nn.core.states import NetworkStates, network_states
 from noeira.options import Options, TraceOptions, options_of, takes
 
 Phase = Literal["train", "eval"]
@@ -61,7 +61,7 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
     shapes, dtype, batch = solved_for(net, options.input), options.dtype, options.batch
     loss, metrics = options.loss, options.metrics
     builder = Builder(f"{graph_name(net)}.{entry}")
-    own = tensors(net, options.init, dtype)
+    own = network_states(net, options.init, dtype)
     values = declare_tensors(builder, net, own)
     counted = (SEED, TICK) if phase == "train" and loss is not None else ()
     counters = {name: builder.state(name, COUNTER) for name in counted}
@@ -150,7 +150,7 @@ def graph_name(net: type[Module]) -> str:
     return net.__name__.lower()
 
 
-def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[str, Value]:
+def declare_tensors(builder: Builder, net: type[Module], own: NetworkStates) -> dict[str, Value]:
     """Declare the parameters and the buffers; gives them by their dotted paths."""
     values = own.values()
     for path in values:
@@ -165,7 +165,7 @@ def declare_tensors(builder: Builder, net: type[Module], own: Tensors) -> dict[s
     return values
 
 
-def update_states(builder: Builder, own: Tensors, updated: Mapping[str, Value]) -> None:
+def update_states(builder: Builder, own: NetworkStates, updated: Mapping[str, Value]) -> None:
     """Update the buffers that modules gave new values, a flat one as a whole."""
     values = own.values()
     for state in own.states:

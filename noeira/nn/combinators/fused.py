@@ -19,7 +19,7 @@ from noeira.nn.core.init import Kaiming
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
-from noeira.nn.core.tensors import tensors
+from noeira.nn.core.states import network_states
 from noeira.nn.core.unify import Misfit, solve
 
 __all__ = ["Fused"]
@@ -138,7 +138,7 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
     from noeira.ir.fused import reshaping, with_views
 
     builder = Builder("probe")
-    values = tensors(cls, Kaiming(), "f32").values()
+    values = network_states(cls, Kaiming(), "f32").values()
     signature = small(cls.shapes())
     inputs = [
         builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)

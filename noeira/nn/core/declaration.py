@@ -9,7 +9,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
-from noeira.nn.core.parameters import Tensor
+from noeira.nn.core.parameters import Declaration
 from noeira.nn.core.signature import parse_signature
 from noeira.nn.core.slots import Derived, Slot
 
@@ -34,7 +34,7 @@ OPEN = frozenset(
     }
 )
 # What a class declares, beside its methods.
-DECLARED = (Slot, Tensor, Derived)
+DECLARED = (Slot, Declaration, Derived)
 # What other frameworks call it.
 ELSEWHERE = {
     "__init__": "type parameters are declared, IN = size(), and tensors, weight = Param(…)",
@@ -58,7 +58,7 @@ def check_declaration(cls: type[Module]) -> None:
             )
     for name, value in own.items():
         check_name(cls, name, value)
-        if isinstance(value, Tensor):
+        if isinstance(value, Declaration):
             value.check(cls)
     if "signature" in own:
         parse_signature(cls.signature, cls.__name__)

@@ -60,14 +60,14 @@ class Instance:
         """Allocate the store of a whole network and fill it."""
         from noeira.ir.initial import begin_state
         from noeira.ir.random import check_seed
-        from noeira.nn.core.tensors import tensors
+        from noeira.nn.core.states import network_states
         from noeira.runtime.store import Store
 
         rule = initializer(init)
         check_seed(seed)
         check_dtype(dtype)
         module: type[Module] = type(self)
-        made = tensors(module, rule, dtype)
+        made = network_states(module, rule, dtype)
         self.store = Store(made.layout(PARAMS), dtype, made.layout(BUFFERS))
         self.path, self.inner = "", {}
         for state in made.states:

@@ -26,7 +26,7 @@ Rule: TypeAlias = "str | Distribution"
 T = TypeVar("T")
 
 
-class Tensor(ABC, Generic[T]):
+class Declaration(ABC, Generic[T]):
     """What `Param` and `Buffer` share: a shape in the type parameters of the module, and a
     condition; read from an instance, its tensor there, a T.
 
@@ -121,7 +121,7 @@ class Tensor(ABC, Generic[T]):
         return AttributeError(f"{module!r} has no {self.name}: it is made with {label}={value}")
 
 
-class Param(Tensor["Parameter"]):
+class Param(Declaration["Parameter"]):
     """A trainable tensor: `weight = Param("IN", "OUT")`.
 
     init: "weight" or "bias", by the initialiser's rule, or a `Distribution` that it always begins
@@ -166,7 +166,7 @@ class Param(Tensor["Parameter"]):
         return ParamInfo(*place, self.decay, self.init, fan_in, fan_out)
 
 
-class Buffer(Tensor["BufferTensor"]):
+class Buffer(Declaration["BufferTensor"]):
     """A tensor that outlives a step and has no gradient: `running_mean = Buffer("C")`.
 
     `trace` reads it as it reads a parameter, `scope.param("running_mean")`, and gives it the value

@@ -16,7 +16,7 @@ from noeira.errors import CompositionError, DtypeError, ShapeError
 from noeira.ir.graph import Node, Value
 from noeira.ir.numbers import finite_number
 from noeira.ir.types import TensorType
-from noeira.nn.core.parameters import Tensor
+from noeira.nn.core.parameters import Declaration
 from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, solve
 
@@ -260,12 +260,12 @@ def where(scope: Scope) -> str:
 
 def is_array(value: Any) -> bool:
     """Whether it is an array with axes, of NumPy or another framework."""
-    return not isinstance(value, Tensor) and getattr(value, "shape", ()) != ()
+    return not isinstance(value, Declaration) and getattr(value, "shape", ()) != ()
 
 
 def shown(value: Any) -> str:
     """What stands where a value of the graph belongs."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Declaration):
         return f'the declaration of {value.name} (write scope.param("{value.name}"))'
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"

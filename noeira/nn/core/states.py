@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Tensors:
+class NetworkStates:
     """Flat states and their layouts: %params, the parameters, and %buffers, those of the
     network's dtype. Buffers that have a dtype of their own stand alone.
     """
@@ -36,7 +36,7 @@ class Tensors:
         return next((found for found in self.layouts if found.name == name), Layout(name, 0, ()))
 
 
-def tensors(net: type[Module], rule: Initializer, dtype: str) -> Tensors:
+def network_states(net: type[Module], rule: Initializer, dtype: str) -> NetworkStates:
     """The states of a network type, with how they begin."""
     infos, buffers = net.parameters(), net.buffers()
     layouts, found = list[Layout](), list[State]()
@@ -57,4 +57,4 @@ def tensors(net: type[Module], rule: Initializer, dtype: str) -> Tensors:
         if info.dtype is not None:
             value = Value(path, TensorType(info.dtype, info.shape))
             found.append(State(value, initial=(str(info.init),)))
-    return Tensors(tuple(layouts), tuple(found))
+    return NetworkStates(tuple(layouts), tuple(found))
