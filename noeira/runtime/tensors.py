@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import CheckpointError
+from noeira.ir.arrays import dtype_name, restored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +75,11 @@ class Tensors(Parameters):
 
         wrong = [f"lacks {name}" for name in self if name not in values]
         wrong += [f"has {name}, which is none of them" for name in values if name not in self]
-        arrays = {name: np.asarray(values[name]) for name in self if name in values}
+        arrays = {
+            name: restored(np.asarray(values[name]), dtype_name(own.dtype))
+            for name, own in self.items()
+            if name in values
+        }
         for name, array in arrays.items():
             own = self[name]
             if (array.shape, array.dtype) != (own.shape, own.dtype):

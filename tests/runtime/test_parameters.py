@@ -12,7 +12,20 @@ from stateful_layers import Net as Normed
 
 import noeira
 from noeira.errors import CheckpointError, NoeiraError
-from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.ir.graph import Value
+from noeira.ir.random import Distribution
+from noeira.nn import (
+    SGD,
+    Buffer,
+    CrossEntropy,
+    Linear,
+    LinearReLU,
+    Module,
+    Param,
+    Scope,
+    Sequential,
+    size,
+)
 from noeira.training.result import Epoch, TrainResult
 
 
@@ -64,6 +77,31 @@ def test_a_checkpoint_has_the_buffers(tmp_path: Path):
             second.tensors.load(given)
         assert all(second.tensors[n].tobytes() == array.tobytes() for n, array in before.items())
     assert repr(second.tensors).startswith(f"<{sum(a.size for a in before.values())} elements: 0.")
+
+
+class Halves(Module):
+    """x + bias, beside two buffers that are kept in 16 bits."""
+
+    bias = Param("DIM", init="bias")
+    wide = Buffer("DIM", dtype="bf16", init=Distribution("normal", (0.0, 1.0)))
+    narrow = Buffer("DIM", dtype="f16", init=Distribution("normal", (0.0, 1.0)))
+    DIM = size()
+    signature = "(DIM) -> (DIM)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        return scope.emit("add", x, scope.param("bias"))
+
+
+def test_a_checkpoint_has_buffers_of_16_bits(tmp_path: Path):
+    first, second = (noeira.compile(Halves[3], seed=seed) for seed in (1, 2))
+    np.savez(tmp_path / "net.npz", **first.tensors)
+    with np.load(tmp_path / "net.npz") as saved:
+        second.tensors.load(saved)
+    for name, array in first.tensors.items():
+        assert second.tensors[name].tobytes() == array.tobytes(), name
+    with pytest.raises(CheckpointError, match=r"has wide as float16\[3\], not bfloat16\[3\]"):
+        second.tensors.load({**first.tensors, "wide": np.zeros(3, np.float16)})
 
 
 def test_what_programs_and_trainers_print():
