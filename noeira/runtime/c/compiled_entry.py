@@ -49,6 +49,9 @@ class CompiledEntry(EntryPoint):
             ctypes.c_double(CALL_SECONDS),
         )
 
+    def runs(self) -> Plan:
+        return self.plan
+
     def use_arena(self, arena: np.ndarray) -> None:
         """Let these bytes be what calls work in; they begin at a multiple of 64."""
         self.arena = arena

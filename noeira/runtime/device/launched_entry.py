@@ -73,6 +73,9 @@ class LaunchedEntry(EntryPoint):
         self.pace: float | None = None
         super().__init__(graph)
 
+    def runs(self) -> Plan:
+        return self.plan
+
     def bind(self, root: str, array: np.ndarray) -> None:
         """Let the array be the memory of a root. An input is sent before the next call, and again
         only when it is bound again; what is small is copied from and to its array at each call.
