@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.ir.entry import Entry, Purpose
+    from noeira.nn.metrics import Metric
     from noeira.runtime.built_unit import BuiltUnit
     from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.resident import BuiltData
@@ -52,7 +53,8 @@ class Program:
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
-    `reference`. choices: the table it is compiled with. buffers: their paths.
+    `reference`. choices: the table it is compiled with. metrics: by the names that `evaluate`
+    gives them. buffers: their paths.
     """
 
     def __init__(
@@ -68,12 +70,12 @@ class Program:
         seed: int,
         trains: bool,
         evaluates: bool,
-        metrics: tuple[str, ...] = (),
+        metrics: Mapping[str, type[Metric]] | None = None,
         buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,
     ) -> None:
-        self.trains, self.evaluates, self.metrics = trains, evaluates, metrics
+        self.trains, self.evaluates, self.metrics = trains, evaluates, metrics or {}
         self.name, self.store, self.batch, self.target, self.seed = name, store, batch, target, seed
         self.module, self.choices = module, choices
         self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs

@@ -4,6 +4,7 @@ for each epoch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -152,7 +153,7 @@ class EvaluationData(ResidentData):
         self.give(ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
 
     def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:
-        """Means over the data: the loss, then each metric by its name.
+        """Means over the data: the loss, then each metric by its name, nan if it counted nothing.
 
         between: asked after each native call; True ends it early, with nothing to give.
         """
@@ -171,7 +172,8 @@ class EvaluationData(ResidentData):
                 self.cursor[...] = cursor
         means = {"loss": totals[LOSS] / self.samples}
         for index, name in enumerate(self.program.metrics):
-            means[name] = totals[metric_sum(index)] / totals[metric_count(index)]
+            count = totals[metric_count(index)]
+            means[name] = totals[metric_sum(index)] / count if count else math.nan
         return means
 
     def stopped(self, between: Callable[[int], bool] | None) -> bool:

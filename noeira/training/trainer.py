@@ -113,6 +113,7 @@ class Trainer:
         it.
         """
         program, stopped = self.program, False
+        shares = frozenset(name for name, kind in program.metrics.items() if kind.share)
 
         def ends(steps: int) -> bool:
             nonlocal stopped
@@ -128,7 +129,7 @@ class Trainer:
             if stopped:
                 return
             test_loss = found.pop("loss", None)
-            yield Epoch(loss, test_loss, time.perf_counter() - started, found)
+            yield Epoch(loss, test_loss, time.perf_counter() - started, found, shares)
 
     def prepare(self, train: Any, test: Any, shuffle: bool) -> Program:
         """The program with these data in it, compiled at the first call."""

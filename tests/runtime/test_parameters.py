@@ -120,8 +120,11 @@ def test_what_programs_and_trainers_print():
 
 
 def test_a_result_is_told_by_what_was_measured():
-    class_wise = Epoch(0.5, 0.123456, 1.0, {"accuracy": 0.5})
+    class_wise = Epoch(0.5, 0.123456, 1.0, {"accuracy": 0.5}, frozenset({"accuracy"}))
     assert str(TrainResult((class_wise,))) == "test accuracy 50.0 % (1 epoch, 1.0 s)"
+    spread = Epoch(0.5, 0.123456, 1.0, {"perp": 1.99321, "accuracy": 0.5}, frozenset({"accuracy"}))
+    assert str(TrainResult((spread,))) == "test perp 1.993 (1 epoch, 1.0 s)"
+    assert spread.text("accuracy", 2) == "accuracy 50.00 %"
     assert (
         str(TrainResult((Epoch(0.5, 0.123456, 1.0),) * 2)) == "test loss 0.1235 (2 epochs, 2.0 s)"
     )

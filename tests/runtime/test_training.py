@@ -23,6 +23,7 @@ from noeira.nn import (
     CrossEntropy,
     Linear,
     LinearReLU,
+    Metric,
     Module,
     Scope,
     Sequential,
@@ -227,6 +228,56 @@ def test_metrics_of_ones_own() -> None:
     trainer = noeira.Trainer(Linear[3, 7], batch=10, metrics=[TopK[3]])
     epoch = trainer.fit((x, y), (x, y), epochs=1, progress=False).epochs[0]
     assert list(epoch.metrics) == ["topk[3]"] and epoch.accuracy is None
+
+
+class MeanLoss(Metric):
+    """The cross-entropy of the rows, and their number."""
+
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        return (("loss", CrossEntropy),)
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        _, count = scope.emit("top_k", prediction, target, k=1)
+        mean = scope.child("loss", CrossEntropy).run(prediction, target)
+        return scope.emit("scale", mean, factor=float(target.type.shape[0])), count
+
+
+class OfNothing(Metric):
+    """A sum of nothing: 0, 0."""
+
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        return (("loss", CrossEntropy),)
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        mean = scope.child("loss", CrossEntropy).run(prediction, target)
+        return mean, scope.emit("scale", mean, factor=0.0)
+
+
+def test_a_metric_says_how_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((50, 3)).astype("f4"), random.integers(0, 7, 50)
+    trainer = noeira.Trainer(Linear[3, 7], batch=10, metrics=[MeanLoss, Accuracy, OfNothing])
+    found = trainer.fit((x, y), (x, y), epochs=1).epochs[0]
+    assert found.metrics["meanloss"] == pytest.approx(found.test_loss, rel=1e-5)
+    assert np.isnan(found.metrics["ofnothing"])
+    share = f"accuracy {100 * found.metrics['accuracy']:.2f} %"
+    line = f"  meanloss {found.test_loss:.4g}  {share}  ofnothing nan  "
+    assert line in capsys.readouterr().out
+
+
+def test_two_metrics_of_one_name_are_refused() -> None:
+    accuracy = type("ACCURACY", (TopK[2],), {"__module__": __name__})
+    for metrics in ([Accuracy, Accuracy], [Accuracy, accuracy], [TopK[2], TopK[2]]):
+        with pytest.raises(noeira.OptionError, match="metrics has two that evaluation calls "):
+            noeira.compile(Linear[3, 7], loss=CrossEntropy, metrics=metrics)
 
 
 def interrupt_soon() -> list[float]:
