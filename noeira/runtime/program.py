@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -12,11 +13,13 @@ from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
+from noeira.runtime import resume
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets, label
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import (
     EvaluationData,
     TrainingData,
+    built,
     evaluation_samples,
     training_samples,
 )
@@ -260,7 +263,7 @@ class Program:
         # All that may fail comes before the first change: the data that were there stay then.
         train = [] if x is None else training_samples(self, x, y)
         test = [] if evaluation is None else evaluation_samples(self, evaluation)
-        training, tested = self.built(len(train[0]) if train else 0, len(test[0]) if test else 0)
+        training, tested = built(self, train, test)
         with PutOff(), self.store.lock:
             self.training, self.evaluation = training, tested
             self.have(self.units[0])
@@ -285,22 +288,20 @@ class Program:
         if not self.evaluates:
             raise NoeiraError(f"{self.title} cannot be evaluated: compile it with loss=…")
 
-    def built(self, train: int, test: int) -> tuple[TrainingData | None, EvaluationData | None]:
-        """What goes through data sets of so many samples, built unless the present ones do; for
-        none, the present one.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint: all that `restore` needs for training to go on as if it had never
+        stopped, or, of a program that does not train, the network. It takes the place of an earlier
+        one when it is complete. Raises CheckpointError if it cannot be written.
         """
-        training, evaluation = self.training, self.evaluation
-        needed: dict[Purpose, int] = {}
-        if train and (training is None or training.samples != train):
-            needed["training"] = train
-        if test and (evaluation is None or evaluation.samples != test):
-            needed["evaluation"] = test
-        made = self.prepare().build_resident(needed) if needed else {}
-        if "training" in made:
-            training = TrainingData(self, *made["training"])
-        if "evaluation" in made:
-            evaluation = EvaluationData(self, *made["evaluation"])
-        return training, evaluation
+        resume.save(self, path)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint of this network with this optimizer, before or after `load`: with
+        its seed, and at its place in data of the same length and order.
+
+        Raises CheckpointError if the file is no such checkpoint; then nothing is changed.
+        """
+        resume.restore(self, path)
 
     def steps(self, n: int = 1) -> float:
         """`n` training steps on the loaded data, the next batches in order; gives the mean loss of

@@ -16,7 +16,7 @@ from noeira.runtime.arguments import checked_samples, inputs_and_targets
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.ir.entry import DataPass
+    from noeira.ir.entry import DataPass, Purpose
     from noeira.runtime.built_unit import BuiltUnit
     from noeira.runtime.program import Program
 
@@ -200,3 +200,23 @@ def evaluation_samples(program: Program, given: Any) -> list[np.ndarray]:
         raise DataError("evaluation must be a pair (x, y)")
     arrays = inputs_and_targets(program.inputs, given[0], given[1])
     return checked_samples(program.inputs, arrays, "evaluation")
+
+
+def built(
+    program: Program, train: Sequence[np.ndarray], test: Sequence[np.ndarray]
+) -> tuple[TrainingData | None, EvaluationData | None]:
+    """What goes through as many samples, built unless the present ones do; where there are no
+    samples, the present one.
+    """
+    training, evaluation = program.training, program.evaluation
+    needed: dict[Purpose, int] = {}
+    if train and (training is None or training.samples != len(train[0])):
+        needed["training"] = len(train[0])
+    if test and (evaluation is None or evaluation.samples != len(test[0])):
+        needed["evaluation"] = len(test[0])
+    made = program.prepare().build_resident(needed) if needed else {}
+    if "training" in made:
+        training = TrainingData(program, *made["training"])
+    if "evaluation" in made:
+        evaluation = EvaluationData(program, *made["evaluation"])
+    return training, evaluation
