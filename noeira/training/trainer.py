@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Unpack
@@ -18,10 +19,10 @@ from noeira.training.result import Epoch, TrainResult
 class Trainer:
     """Trains a network, given by type (new parameters) or by instance.
 
-    The program is compiled at the first `fit`, when the shapes of the data are known; it is then in
-    `program`, and the trained instance in `net`. Options as for `noeira.compile`, by default loss
-    CrossEntropy, optimizer Adam and a batch of 100. Raises OptionError, CompositionError or
-    ShapeError.
+    The program is compiled at the first `fit`, when the shapes of the data are known, or by
+    `restore`; it is then in `program`, and the trained instance in `net`. Options as for
+    `noeira.compile`, by default loss CrossEntropy, optimizer Adam and a batch of 100. Raises
+    OptionError, CompositionError or ShapeError.
     """
 
     @takes(CompileOptions, training({}))
@@ -130,6 +131,16 @@ class Trainer:
                 return
             test_loss = found.pop("loss", None)
             yield Epoch(loss, test_loss, time.perf_counter() - started, found, shares)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on at the next `fit` from what `trainer.program.save(path)` wrote, here or elsewhere.
+
+        Before the first `fit`, samples have the shapes that the type and `input` say. Raises
+        CheckpointError for a file of another network or optimizer.
+        """
+        program = self.made or self.compiled(None)
+        program.restore(path)
+        self.made = program
 
     def prepare(self, train: Any, test: Any, shuffle: bool) -> Program:
         """The program with these data in it, compiled at the first call."""

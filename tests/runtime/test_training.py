@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,19 @@ def test_a_second_fit_goes_on_with_the_same_data_in_other_objects(
     whole = fitted([3], 0)
     assert fitted([1, 2], 0) == whole
     assert fitted([1, 1, 1], 1) == whole and fitted([1, 2], 2) == whole
+
+
+def test_a_restored_trainer_goes_on(tmp_path: Path) -> None:
+    x, y = Fresh().x, Fresh().y
+    whole, half, resumed = (noeira.Trainer(Net, batch=10, seed=seed) for seed in (3, 3, 4))
+    expected = whole.fit((x, y), epochs=2, progress=False).epochs[1].loss
+    half.fit((x, y), epochs=1, progress=False)
+    half.program.save(tmp_path / "half.npz")
+    resumed.restore(tmp_path / "half.npz")
+    assert resumed.fit((x, y), epochs=1, progress=False).loss == expected
+    assert (
+        resumed.program.params["0.weight"].tobytes() == whole.program.params["0.weight"].tobytes()
+    )
 
 
 def test_another_order_of_the_same_data_begins_at_its_beginning() -> None:
