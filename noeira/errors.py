@@ -102,7 +102,7 @@ class MissingError(DeviceError):
 
 
 class DeviceMemoryError(DeviceError):
-    """A device that has not as much free memory as was asked for; `asked`, `free` and `total` are
+    """A device, or the host, that has not as much free memory as was asked for; `asked`, `free` and `total` are
     bytes.
     """
 
