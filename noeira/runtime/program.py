@@ -181,7 +181,8 @@ class Program:
         """The network's output, in evaluation mode, for any number of rows; of several outputs a
         tuple.
 
-        x: (N, …), several inputs as a tuple. Raises ShapeError or DtypeError.
+        x: (N, …), several inputs as a tuple, taken in turns of `batch` rows: many at a time are
+        faster where that is more than one. Raises ShapeError or DtypeError.
         """
         entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
