@@ -178,8 +178,7 @@ class Program:
         return self.loss_of(GRADIENTS, x, y)
 
     def forward(self, x: Any) -> Any:
-        """The network's output, in evaluation mode, for any number of rows; of several outputs a
-        tuple.
+        """The network's output (of several a tuple), in evaluation mode, for any number of rows.
 
         x: (N, …), several inputs as a tuple, taken in turns of `batch` rows: many at a time are
         faster where that is more than one. Raises ShapeError or DtypeError.
@@ -290,17 +289,15 @@ class Program:
             raise NoeiraError(f"{self.title} cannot be evaluated: compile it with loss=…")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint: all that `restore` needs for training to go on as if it had never
-        stopped, or, of a program that does not train, the network. It takes the place of an earlier
-        one when it is complete. Raises CheckpointError if it cannot be written.
+        """Write a checkpoint, whole or not at all: what `restore` needs for training to go on as if
+        it had never stopped; of a program that does not train, the network. Raises CheckpointError.
         """
         resume.save(self, path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this network with this optimizer, before or after `load`: with
-        its seed, and at its place in data of the same length and order.
-
-        Raises CheckpointError if the file is no such checkpoint; then nothing is changed.
+        its seed, and at its place in data of the same length and order. Raises CheckpointError if
+        the file is no such checkpoint; then nothing is changed.
         """
         resume.restore(self, path)
 
