@@ -99,7 +99,7 @@ def measure(name: str, seconds: float) -> None:
 
 def rewinding(program: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """The call; before the resident data come to their end they begin anew."""
-    resident, budget = program.resident, SAMPLES // 2
+    resident, budget = program.training, SAMPLES // 2
     if resident is None:
         return call
 

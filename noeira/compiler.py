@@ -7,13 +7,13 @@ Every stage is frozen and has a text; `NOEIRA_DUMP=folder` writes them all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from noeira import config
 from noeira.dump import Dumper
 from noeira.garbage import uncollected
-from noeira.ir.entry import DataPass, Entry
+from noeira.ir.entry import Entry, Purpose
 from noeira.ir.plan import Plan
 from noeira.ir.text.dump import Dump
 from noeira.job import Job, check_unchanged
@@ -29,6 +29,7 @@ from noeira.runtime.toolchain import Toolchain
 
 if TYPE_CHECKING:
     from noeira.codegen.target import Target
+    from noeira.runtime.resident import BuiltData
 
 
 @takes(CompileOptions)
@@ -70,23 +71,25 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
         units.append(build(name, entries, toolchain))
         return units[0]
 
-    def build_resident(samples: int, test_samples: int) -> tuple[BuiltUnit, DataPass, DataPass]:
+    def build_resident(samples: Mapping[Purpose, int]) -> dict[Purpose, BuiltData]:
         check_unchanged(entries)
-        training, evaluation = job.training(samples), job.evaluation(test_samples)
-        resident = [*training.entries, job.order(samples), *evaluation.entries]
-        return build(name, resident, toolchain, *units), training, evaluation
+        declared = {purpose: job.resident(purpose, count) for purpose, count in samples.items()}
+        unit = build(name, [e for own, _ in declared.values() for e in own], toolchain, *units)
+        parts = {purpose: unit.part(own) for purpose, (own, _) in declared.items()}
+        return {purpose: (parts[purpose], declared[purpose][1]) for purpose in samples}
 
     return Program(
         name,
         instance.store,
         build_entries,
         build_resident,
-        entries[-1].dump.graph.inputs,
+        job.inputs(entries),
         batch=options.batch,
         target=toolchain.name,
         seed=options.seed,
         trains=options.optimizer is not None,
-        metrics=options.metric_names,
+        evaluates=options.loss is not None,
+        metrics=dict(zip(options.metric_names, options.metrics, strict=True)),
         buffers=tuple(kind.buffers()),
         module=instance,
         choices=toolchain.choices,

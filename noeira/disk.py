@@ -77,17 +77,24 @@ def remove_folder(root: Path, folder: Path) -> bool:
         return False
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old content or the new one, never a part. Raises
-    OSError.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write, which then takes the place of `path`: readers see the old content or the new
+    one, never a part. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        temporary.write_bytes(data)
+        yield temporary
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file as `replacing` does. Raises OSError."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 @contextmanager

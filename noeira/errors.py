@@ -102,8 +102,8 @@ class MissingError(DeviceError):
 
 
 class DeviceMemoryError(DeviceError):
-    """A device that has not as much free memory as was asked for; `asked`, `free` and `total` are
-    bytes.
+    """A device, or the host, with less free memory than was asked for; `asked`, `free` and `total`
+    are bytes.
     """
 
     def __init__(self, message: str, asked: int, free: int, total: int) -> None:

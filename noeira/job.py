@@ -17,9 +17,10 @@ from noeira.ir.entry import (
     WITHOUT_DATA,
     DataPass,
     Entry,
+    Purpose,
     in_batches,
 )
-from noeira.ir.graph import ROOT, ComputeGraph, Origin
+from noeira.ir.graph import ROOT, ComputeGraph, Input, Origin
 from noeira.ir.op import op
 from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
 from noeira.ir.text.dump import Dump
@@ -88,6 +89,15 @@ class Job:
         """The entries that need no data set."""
         return [make() for make in self.makers.values()]
 
+    def inputs(self, entries: Sequence[Entry]) -> tuple[Input, ...]:
+        """What a sample has, for each input of the network and, with a loss, each target; `entries`
+        are those of `entries`.
+        """
+        last = entries[-1]
+        if last.name == FORWARD and self.options.loss is not None:
+            last = self.evaluation(self.options.batch).entries[0]
+        return last.dump.graph.inputs
+
     def entry(self, name: str = "") -> Entry:
         """An entry, with or without data; by default that which does most without. Raises
         NoeiraError that lists those there are.
@@ -112,6 +122,14 @@ class Job:
         passes = (Hold(), Vjp(), KeepGradients())
         return self.training_graph(GRADIENTS, self.options.batch, passes)
 
+    def resident(self, purpose: Purpose, samples: int) -> tuple[list[Entry], DataPass]:
+        """The entries of a resident data set, and how it is gone through by some of them."""
+        if purpose == "evaluation":
+            once = self.evaluation(samples)
+            return [*once.entries], once
+        once = self.training(samples)
+        return [*once.entries, self.order(samples)], once
+
     def training(self, samples: int) -> DataPass:
         """Training steps over resident data, the smaller last batch included."""
 
@@ -131,14 +149,14 @@ class Job:
         return Entry(dump_of(verify(builder.done((order,)), after="trace")), samples, "epoch")
 
     def evaluation(self, samples: int) -> DataPass:
-        """Loss and metrics over resident data; nothing over none."""
+        """Loss and metrics over resident data."""
 
         def evaluate(name: str, rows: int) -> Entry:
             graph = self.graph(name, replace(self.options, batch=rows), "eval")
             weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
             return Entry(dump_of(graph, (Resident(samples, weights),)), rows, "evaluation")
 
-        return in_batches(EVALUATE, samples, max(min(self.options.batch, samples), 1), evaluate)
+        return in_batches(EVALUATE, samples, min(self.options.batch, samples), evaluate)
 
     def training_passes(self) -> tuple[Pass, ...]:
         """The passes that make a loss a training step."""

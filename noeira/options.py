@@ -25,7 +25,7 @@ from noeira.nn.core.instance import check_dtype
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.signature import Shape
 from noeira.nn.loss import CrossEntropy, Loss, LossLike, loss_type
-from noeira.nn.metrics import Accuracy, Metric, MetricLike, metric_types
+from noeira.nn.metrics import Accuracy, Metric, MetricLike, metric_name, metric_types
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.runtime.targets import target_called
@@ -100,7 +100,7 @@ class Options:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """What evaluation calls its metrics: `accuracy`, `topk[5]`."""
-        return tuple(repr(kind).lower() for kind in self.metrics)
+        return tuple(map(metric_name, self.metrics))
 
 
 def training(given: Given) -> Given:

@@ -267,17 +267,15 @@ def threads() -> Finding:
 
 def mnist() -> Finding:
     """Whether the MNIST files are here; downloads nothing."""
-    from noeira.datasets.files import failure, failure_note
+    from noeira.datasets.files import failure, failure_note, where
     from noeira.datasets.mnist import FILES, SHIPPED
 
-    chosen = config.DATA.read()
-    given = [] if chosen is None else [chosen.expanduser().absolute()]
-    places = [folder / FILES.folder for folder in [*given, config.user_folder()]]
-    for folder in places:
-        if not FILES.missing(folder):
-            return Finding("ok", "MNIST", str(folder))
+    places = where(FILES)
+    for place in places:
+        if not place.missing:
+            return Finding("ok", "MNIST", str(place.folder))
     instead = "; the 5,000 images shipped with noeira serve" if SHIPPED.is_file() else ""
-    cache = places[-1]
+    cache = places[-1].folder
     failed = failure(cache)
     tried = (
         f"A download failed: {failed}.\n{failure_note(cache)} keeps it from being tried again for "
@@ -286,7 +284,7 @@ def mnist() -> Finding:
         else ""
     )
     advice = tried + (
-        f"Looked in {' and '.join(map(str, places))}.\n"
+        f"Looked in {' and '.join(str(place.folder) for place in places)}.\n"
         "It is downloaded at first use (pip install 'noeira[data]'), or NOEIRA_DATA names\n"
         f"a folder that has, in {FILES.folder}/,\n"
         + "\n".join(f"  {name}.gz" for name in FILES.md5)

@@ -29,12 +29,12 @@ from noeira.commands.support.values import (
     bind_states,
     output_lines,
     results,
-    save,
 )
 from noeira.errors import NoeiraError
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
 from noeira.runtime.c.compiled_entry import CompiledEntry
+from noeira.runtime.checkpoint import write
 from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.interrupts import let_through
@@ -62,13 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights",
         metavar="W.npz",
-        help="parameters and states by name, as --save writes them",
+        help="parameters and states by name, as --save and program.save write them",
     )
     parser.add_argument("--inputs", metavar="I.npz", help="inputs by name: x, target")
     parser.add_argument(
         "--save",
         metavar="OUT.npz",
-        help="write outputs, parameters and states to a file, by name",
+        help="write parameters and states to a file, by name, and outputs, as %%NAME",
     )
     add_imports(parser)
     parser.add_argument(
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     for line in output_lines(entry):
         print(line)
     if args.save is not None:
-        save(args.save, results(entry))
+        write(args.save, results(entry))
     return 0
 
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import importlib.util
-import logging
 import os
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from noeira import config
-from noeira.datasets.idx import read_idx
 from noeira.errors import DataError
+from noeira.log import log
 
 # Seconds that a mirror may take to begin its answer, and later to send nothing.
 PATIENCE = 4.0
 # Seconds for which a download that failed is not tried again.
 RESPITE = 3600.0
-
-log = logging.getLogger("noeira")
 
 
 class MissingData(DataError):
@@ -31,7 +31,7 @@ class MissingData(DataError):
 
 @dataclass(frozen=True)
 class DataFiles:
-    """The idx files of one data set.
+    """The files of one data set, in whatever format.
 
     `folder` is the name of their folder, `md5` maps each file's name without `.gz` to the checksum
     of its uncompressed bytes, and a mirror is a URL to which `NAME.gz` is appended.
@@ -52,23 +52,37 @@ class DataFiles:
         return [name for name in self.md5 if not self.path(folder, name).is_file()]
 
 
+@dataclass(frozen=True)
+class Place:
+    """A folder that files are looked for in, and those that it lacks."""
+
+    folder: Path
+    missing: tuple[str, ...]
+
+
+def where(files: DataFiles) -> tuple[Place, ...]:
+    """Where files are looked for, in order: in NOEIRA_DATA, then in the cache, which a download
+    fills.
+    """
+    given = config.DATA.read()
+    roots = [] if given is None else [given.expanduser().absolute()]
+    folders = [root / files.folder for root in (*roots, config.user_folder())]
+    return tuple(Place(folder, tuple(files.missing(folder))) for folder in folders)
+
+
 def find(files: DataFiles) -> Path:
     """The folder that holds all of `files`, downloaded if need be. Raises MissingData."""
-    cache = config.user_folder() / files.folder
-    data = config.DATA.read()
-    given = [] if data is None else [data.expanduser().absolute() / files.folder]
-    reasons = []
-    for folder in [*given, cache]:
-        missing = files.missing(folder)
-        if not missing:
-            return folder
-        lacks = f"{folder} has no {' and no '.join(missing)}"
-        reasons.append(lacks if folder.is_dir() else f"no {folder}")
+    reasons, places = [], where(files)
+    for place in places:
+        if not place.missing:
+            return place.folder
+        lacks = f"{place.folder} has no {' and no '.join(place.missing)}"
+        reasons.append(lacks if place.folder.is_dir() else f"no {place.folder}")
     try:
-        download(files, cache)
+        download(files, places[-1].folder)
     except DataError as error:
         raise MissingData("; ".join([*reasons, str(error)])) from None
-    return cache
+    return places[-1].folder
 
 
 def download(files: DataFiles, folder: Path) -> None:
@@ -84,7 +98,8 @@ def download(files: DataFiles, folder: Path) -> None:
     if known := failure(folder):
         raise DataError(f"a download failed less than an hour ago: {known}")
     # A warning, as that is the level people see: this takes time, network and disk.
-    log.warning("noeira: downloading %s (%d MB) to %s", files.folder, files.megabytes, folder)
+    place = files.folder, files.megabytes, folder
+    log("warning", "noeira: downloading %s (%d MB) to %s", *place)
     failures = []
     for mirror in files.mirrors:
         try:
@@ -122,7 +137,7 @@ def fetch_missing(files: DataFiles, mirror: str, folder: Path) -> None:
             fetched = Path(temporary, f"{name}.gz")
             fetch(f"{mirror}{fetched.name}", fetched)
             try:
-                read_idx(fetched, files.md5[name])
+                check_md5(fetched, uncompressed(fetched), files.md5[name])
             except DataError:
                 raise DataError(f"{mirror}{fetched.name} is not the file it should be") from None
             os.replace(fetched, folder / fetched.name)
@@ -153,3 +168,24 @@ def fetch(url: str, path: Path) -> None:
         thread.join()
     if failure:
         raise DataError(f"{url} failed: {type(failure[0]).__name__}")
+
+
+def uncompressed(path: Path) -> bytes:
+    """The bytes of a file, gunzipped if its name ends in `.gz`. Raises DataError."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(path, f"it cannot be read: {error}") from None
+
+
+def check_md5(path: Path, content: bytes, md5: str) -> None:
+    """Raises DataError if the uncompressed bytes of a file have another checksum."""
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != md5:
+        raise damaged(path, f"the MD5 of its uncompressed bytes is {found}, not {md5}")
+
+
+def damaged(path: Path, wrong: str) -> DataError:
+    """The error for a data file: its name, what is wrong, what to do."""
+    return DataError(f"{path}: {wrong}. Delete the file, or replace it with an intact copy.")

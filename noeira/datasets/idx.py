@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import math
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.errors import DataError
+from noeira.datasets.files import check_md5, damaged, uncompressed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,21 +37,6 @@ def read_idx(path: Path, md5: str | None = None) -> np.ndarray:
             f"its header announces shape {shape}, {header + math.prod(shape):,} bytes in all, "
             f"but it has {len(content):,}",
         )
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if md5 is not None and found != md5:
-        raise damaged(path, f"the MD5 of its uncompressed bytes is {found}, not {md5}")
+    if md5 is not None:
+        check_md5(path, content, md5)
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
-
-
-def uncompressed(path: Path) -> bytes:
-    """The bytes of the file, gunzipped if its name ends in `.gz`."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise damaged(path, f"it cannot be read: {error}") from None
-
-
-def damaged(path: Path, wrong: str) -> DataError:
-    """The error for a data file: its name, what is wrong, what to do."""
-    return DataError(f"{path}: {wrong}. Delete the file, or replace it with an intact copy.")

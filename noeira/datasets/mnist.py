@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from noeira.datasets.files import DataFiles, MissingData, find
 from noeira.datasets.idx import read_idx
 from noeira.errors import DataError
+from noeira.log import log
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +31,6 @@ FILES = DataFiles(
     megabytes=11,
 )
 SHIPPED = Path(__file__).parent / "shipped" / "mnist_5k.npz"
-
-log = logging.getLogger("noeira")
 
 
 class Source(NamedTuple):
@@ -73,11 +71,12 @@ class MNIST:
         try:
             folder = find(FILES)
         except MissingData as error:
-            log.warning(
+            log(
+                "warning",
                 "noeira: MNIST is not on this machine, so the 5,000 of its images that come with "
-                "noeira are used, 4,000 to train and 1,000 to test (noeira doctor says why)"
+                "noeira are used, 4,000 to train and 1,000 to test (noeira doctor says why)",
             )
-            log.info("noeira: %s", error)
+            log("info", "noeira: %s", error)
             self.source = Source("shipped", SHIPPED)
             train, test = read_shipped(SHIPPED)
         else:

@@ -15,11 +15,12 @@ from noeira.ir.text.dump import Dump
 # value that it gives): of those that need no data set the one that does most comes first.
 WITHOUT_DATA = STEP, GRADIENTS, FORWARD = "step", "gradients", "forward"
 STEPS, EVALUATE = "steps", "evaluate"
-
+# What a data set that a program has loaded is for.
+Purpose: TypeAlias = Literal["training", "evaluation"]
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
-# that its caller has; the training data or the evaluation data that the program has loaded; the
-# number of an epoch, to draw its order.
-Reads: TypeAlias = Literal["rows", "batch", "training", "evaluation", "epoch"]
+# that its caller has; a data set that the program has loaded; the number of an epoch, to draw its
+# order.
+Reads: TypeAlias = Literal["rows", "batch", Purpose, "epoch"]
 
 
 @dataclass(frozen=True)

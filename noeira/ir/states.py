@@ -14,6 +14,9 @@ States, the memory that outlives a call, and whose they are:
     %lr                         update           its user         the program
     %cursor %bad %total.RESULT  resident         resident         the program, for its data set
 
+A checkpoint has them all but %gradients, %bad and %total.RESULT, which say nothing to a later call
+(`outlives`).
+
 What belongs to an instance is shared by its programs, and copied and pickled with it. Moments carry
 the name of their optimizer's op, so that no other one takes them for its own: averages of squares
 are not sums of them. Programs whose optimizers are one op with other options, such as Adam and
@@ -86,6 +89,11 @@ def optimizer_state(op: str, name: str) -> str:
 def is_of_program(name: str) -> bool:
     """Whether the memory of a state belongs to the program; else it is the module instance's."""
     return name in PROGRAMS or name.startswith(total(""))
+
+
+def outlives(name: str) -> bool:
+    """Whether training needs a state to go on where it stopped."""
+    return name not in (GRADIENTS, BAD) and not name.startswith(total(""))
 
 
 def is_reserved(name: str) -> bool:

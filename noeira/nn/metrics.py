@@ -5,7 +5,7 @@ of a data set add up.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from noeira.errors import OptionError
 from noeira.ir.graph import Value
@@ -18,9 +18,14 @@ __all__ = ["Accuracy", "Metric", "TopK"]
 
 
 class Metric(Criterion):
-    """The parent of the metrics; the value of one is sum / count."""
+    """The parent of the metrics; the value of one is sum / count.
+
+    share: whether that is a part of a whole, from 0 to 1, which is printed in per cent; a metric
+    that says nothing of it is printed as the number that it is.
+    """
 
     role = "metric"
+    share: ClassVar[bool] = False
 
 
 # How a metric is given: Accuracy, TopK[5], or an instance of one.
@@ -35,6 +40,7 @@ class TopK(Metric):
 
     K = size()
     signature = "(*, C), (*: i32 < C) -> (), ()"
+    share = True
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
@@ -48,6 +54,7 @@ class Accuracy(Metric):
     """
 
     signature = "(*, C), (*: i32 < C) -> (), ()"
+    share = True
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
@@ -63,7 +70,7 @@ def metric_type(value: Any) -> type[Metric]:
 
 
 def metric_types(value: Any) -> tuple[type[Metric], ...]:
-    """The types of what a user gave as the metrics, a list.
+    """The types of what a user gave as the metrics, a list, each called otherwise than the others.
 
     Raises OptionError that says how it is written.
     """
@@ -74,4 +81,17 @@ def metric_types(value: Any) -> tuple[type[Metric], ...]:
         raise OptionError(
             f"metrics is a list of metric types such as [Accuracy], not {kind}{value!r}"
         )
-    return tuple(map(metric_type, value))
+    found = tuple(map(metric_type, value))
+    names = [metric_name(kind) for kind in found]
+    for kind, name in zip(found, names, strict=True):
+        if names.count(name) > 1:
+            raise OptionError(
+                f"metrics has two that evaluation calls {name}: leave out one {kind!r}, or give "
+                "its class another name"
+            )
+    return found
+
+
+def metric_name(kind: type[Metric]) -> str:
+    """What evaluation calls a metric: `accuracy`, `topk[5]`."""
+    return repr(kind).lower()

@@ -214,14 +214,16 @@ def explain_program(program: Program, entry: str, resources: bool) -> Explanatio
         known = ", ".join(program.entries)
         raise NoeiraError(f"{program.name} has no entry {name!r}; it has {known}")
     unit = next(unit for unit in program.units if name in unit.entries)
-    found = {key: planned(getattr(e, "plan", e.graph)) for key, e in unit.entries.items()}
-    target = target_named(found[name].target, program.choices)
-    plans = list(found.values())
-    # A unit's kernels have the names that they have in the units before it.
-    earlier = [plan for one in program.units[: program.units.index(unit)] for plan in one.plans]
+    planned_entries = {key: planned(program.plans[key]) for key in unit.entries}
+    found = planned_entries[name]
+    target = target_named(found.target, program.choices)
+    # The reference has no unit of source, which would have the plans of others too.
+    plans = [*unit.plans] or [*planned_entries.values()]
+    # A unit's kernels have the names that they have in the first unit.
+    earlier = [] if unit is program.units[0] else program.units[0].plans
     kernels = shared_kernels(plans, target, earlier)
     runs = fusible_runs(type(program.module))
-    explanation = explained(found[name], symbols(kernels), runs, target)
+    explanation = explained(found, symbols(kernels), runs, target)
     if not resources:
         return explanation
     return with_uses(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from noeira.ir.entry import Entry
 from noeira.ir.plan import Plan
@@ -23,6 +24,11 @@ class BuiltUnit:
     folder: str = ""
     plans: tuple[Plan, ...] = ()
     request: str = ""
+
+    def part(self, declared: Sequence[Entry]) -> BuiltUnit:
+        """The same source with some of its entries."""
+        entries = {entry.name: self.entries[entry.name] for entry in declared}
+        return replace(self, declared=tuple(declared), entries=entries)
 
 
 NOTHING = BuiltUnit((), {})

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from noeira.ir.graph import ComputeGraph
-from noeira.ir.plan import STATE
+from noeira.ir.plan import STATE, Plan
 from noeira.runtime.arguments import Exact
 from noeira.runtime.store import aligned_zeros
 
@@ -35,6 +35,10 @@ class EntryPoint:
         self.own_outputs = {f"output {v.name}": aligned_zeros(v.type) for v in graph.outputs}
         self.output_bytes = sum(array.nbytes for array in self.own_outputs.values())
         self.bind_own_outputs()
+
+    def runs(self) -> Plan | ComputeGraph:
+        """What it runs: the plan, or the graph itself where it has none."""
+        return self.graph
 
     def bind(self, root: str, array: np.ndarray) -> None:
         """Let the array be the memory of a root."""

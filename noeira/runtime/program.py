@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from noeira.errors import NoeiraError, OptionError, ShapeError
+from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, STEP, STEPS
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
+from noeira.runtime import resume
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets, label
 from noeira.runtime.interrupts import PutOff
-from noeira.runtime.resident import ResidentData
+from noeira.runtime.resident import (
+    EvaluationData,
+    TrainingData,
+    built,
+    evaluation_samples,
+    training_samples,
+)
 from noeira.runtime.store import Store, aligned_zeros
 from noeira.runtime.tensors import Parameters, Tensors
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.ir.entry import DataPass, Entry
+    from noeira.ir.entry import Entry, Purpose
+    from noeira.nn.metrics import Metric
     from noeira.runtime.built_unit import BuiltUnit
     from noeira.runtime.entry_point import EntryPoint
+    from noeira.runtime.resident import BuiltData
 
 
-# Builds the entries of resident data sets: (training samples, evaluation samples) -> unit, and how
-# each of the two is gone through.
-BuildResident: TypeAlias = "Callable[[int, int], tuple[BuiltUnit, DataPass, DataPass]]"
+# Builds the entries of resident data sets, given the number of samples of each.
+BuildResident: TypeAlias = "Callable[[Mapping[Purpose, int]], dict[Purpose, BuiltData]]"
 
 # What makes a program have an entry.
 ADVICE = {
     STEP: "compile it with loss=… and optimizer=…",
     GRADIENTS: "compile it with loss=…",
     STEPS: "call load(x, y) first",
-    EVALUATE: "call load(x, y, evaluation=(test_x, test_y)) first",
+    EVALUATE: "call load(evaluation=(x, y)) first",
 }
 # So many are copied faster than a new array's address is found out.
 COPIED_BYTES = 32 * 1024
@@ -47,7 +56,8 @@ class Program:
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
-    `reference`. choices: the table it is compiled with. buffers: their paths.
+    `reference`. choices: the table it is compiled with. metrics: by the names that `evaluate`
+    gives them. buffers: their paths.
     """
 
     def __init__(
@@ -62,12 +72,13 @@ class Program:
         target: str,
         seed: int,
         trains: bool,
-        metrics: tuple[str, ...] = (),
+        evaluates: bool,
+        metrics: Mapping[str, type[Metric]] | None = None,
         buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,
     ) -> None:
-        self.trains, self.metrics = trains, metrics
+        self.trains, self.evaluates, self.metrics = trains, evaluates, metrics or {}
         self.name, self.store, self.batch, self.target, self.seed = name, store, batch, target, seed
         self.module, self.choices = module, choices
         self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs
@@ -75,13 +86,17 @@ class Program:
         self.units: list[BuiltUnit] = []
         self.entries: dict[str, EntryPoint] = {}
         self.declared: dict[str, Entry] = {}
-        self.resident: ResidentData | None = None
+        self.training: TrainingData | None = None
+        self.evaluation: EvaluationData | None = None
+        # The data set that %cursor counts the samples of: their number, and whether it is shuffled.
+        self.stands_in: tuple[int, bool] | None = None
         self.params, self.tensors = Parameters(store), Tensors(store, buffers)
         self.ready = self.closed = False
 
-    def replace(self, old: BuiltUnit | None, new: BuiltUnit) -> None:
-        """Have the entries of a unit, in place of another's if there is one."""
-        self.units = [*(unit for unit in self.units if unit is not old), new]
+    def have(self, base: BuiltUnit) -> None:
+        """Have the entries of this unit, and those of the data that are loaded."""
+        loaded = (self.training, self.evaluation)
+        self.units = [base, *(data.unit for data in loaded if data is not None)]
         self.entries = {name: e for unit in self.units for name, e in unit.entries.items()}
         self.declared = {entry.name: entry for unit in self.units for entry in unit.declared}
 
@@ -90,7 +105,7 @@ class Program:
         if not self.ready:
             unit = self.build_entries()
             self.connect_all(unit)
-            self.replace(None, unit)
+            self.have(unit)
             self.ready = True
         return self
 
@@ -163,10 +178,10 @@ class Program:
         return self.loss_of(GRADIENTS, x, y)
 
     def forward(self, x: Any) -> Any:
-        """The network's output, in evaluation mode, for any number of rows; of several outputs a
-        tuple.
+        """The network's output (of several a tuple), in evaluation mode, for any number of rows.
 
-        x: (N, …), several inputs as a tuple. Raises ShapeError or DtypeError.
+        x: (N, …), several inputs as a tuple, taken in turns of `batch` rows: many at a time are
+        faster where that is more than one. Raises ShapeError or DtypeError.
         """
         entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
@@ -230,25 +245,61 @@ class Program:
         return results
 
     def load(
-        self, x: Any, y: Any, *, evaluation: tuple[Any, Any] | None = None, shuffle: bool = True
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        evaluation: tuple[Any, Any] | None = None,
+        shuffle: bool = True,
     ) -> None:
-        """Keep a data set in memory for `steps`; with `evaluation`, a second one for `evaluate`.
+        """Keep a data set in memory for `steps`, another for `evaluate`, or both; one that is not
+        given stays as it is.
 
         x: (N, …), y: (N, …), N at least `batch`. The order of each epoch follows from the program's
-        seed.
+        seed. Data as many as before and in the same way of ordering are gone on with where the
+        last step was; others begin at their first sample.
         """
+        self.check_load(x, y, evaluation)
+        # All that may fail comes before the first change: the data that were there stay then.
+        train = [] if x is None else training_samples(self, x, y)
+        test = [] if evaluation is None else evaluation_samples(self, evaluation)
+        training, tested = built(self, train, test)
+        with PutOff(), self.store.lock:
+            self.training, self.evaluation = training, tested
+            self.have(self.units[0])
+            if training is not None and train:
+                training.bind(train)
+                training.begin(shuffle)
+            if tested is not None and test:
+                tested.bind(test)
+
+    def check_load(self, x: Any, y: Any, evaluation: Any) -> None:
+        """Raises NoeiraError if this program cannot use what `load` was given."""
         if self.closed:
             raise NoeiraError(f"the program {self.name} is closed")
-        if not self.trains:
+        if (x is None) != (y is None) or x is evaluation is None:
+            raise DataError(
+                "load takes data to train on, load(x, y), or evaluation=(x, y), or both"
+            )
+        if x is not None and not self.trains:
             raise NoeiraError(
                 f"{self.title} cannot be trained: compile it with loss=… and optimizer=…"
             )
-        # All that may fail comes before the first change: the data set that was there stays then.
-        data = ResidentData(self, x, y, evaluation, shuffle)
-        with PutOff(), self.store.lock:
-            before, self.resident = self.resident, data
-            self.replace(before.unit if before else None, data.unit)
-            data.begin()
+        if not self.evaluates:
+            raise NoeiraError(f"{self.title} cannot be evaluated: compile it with loss=…")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint, whole or not at all: what `restore` needs for training to go on as if
+        it had never stopped; of a program that does not train, the network. Raises CheckpointError.
+        """
+        resume.save(self, path)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint of this network with this optimizer, before or after `load`: with
+        its seed, and at its place in data of the same length and order. Raises CheckpointError if
+        the file is no such checkpoint; then nothing is changed.
+        """
+        resume.restore(self, path)
 
     def steps(self, n: int = 1) -> float:
         """`n` training steps on the loaded data, the next batches in order; gives the mean loss of
@@ -264,15 +315,23 @@ class Program:
 
     def evaluate(self) -> dict[str, float]:
         """Loss and metrics over the loaded evaluation data, by name: `loss`, `accuracy`, …"""
-        return self.loaded().evaluate()
+        return self.loaded_evaluation().evaluate()
 
-    def loaded(self) -> ResidentData:
-        """The resident data. Raises NoeiraError if there is none."""
+    def loaded(self) -> TrainingData:
+        """The data to train on. Raises NoeiraError if there are none."""
         if self.closed:
             raise NoeiraError(f"the program {self.name} is closed")
-        if self.resident is None:
-            raise NoeiraError(f"{self.title} has no data: call load(x, y) first")
-        return self.resident
+        if self.training is None:
+            raise NoeiraError(f"{self.title} has no data: {ADVICE[STEPS]}")
+        return self.training
+
+    def loaded_evaluation(self) -> EvaluationData:
+        """The data to evaluate. Raises NoeiraError if there are none."""
+        if self.closed:
+            raise NoeiraError(f"the program {self.name} is closed")
+        if self.evaluation is None:
+            raise NoeiraError(f"{self.title} has no evaluation data: {ADVICE[EVALUATE]}")
+        return self.evaluation
 
     @property
     def lr(self) -> float:
@@ -301,22 +360,22 @@ class Program:
     @property
     def plans(self) -> dict[str, Any]:
         """The plan (or, for the reference, the graph) of every entry."""
-        return {name: getattr(e, "plan", e.graph) for name, e in self.entries.items()}
+        return {name: entry.runs() for name, entry in self.entries.items()}
 
     @property
     def source(self) -> str:
         """The generated source of every unit."""
-        return "\n".join(unit.source for unit in self.units)
+        return "\n".join(dict.fromkeys(unit.source for unit in self.units))
 
     def close(self) -> None:
         """Let go of the program's memory; the parameters stay with the module instance."""
         self.closed = True
         self.entries, self.declared, self.own_states, self.units = {}, {}, {}, []
-        self.resident = None
+        self.training = self.evaluation = None
         self.store.settle()
         self.build_entries = self.build_resident = self.gone
 
-    def gone(self, *sizes: int) -> NoReturn:
+    def gone(self, *given: object) -> NoReturn:
         """What building gives after `close`."""
         raise NoeiraError(f"the program {self.name} is closed")
 

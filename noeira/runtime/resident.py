@@ -4,8 +4,9 @@ for each epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import DataError, ShapeError
 from noeira.ir.plan import OUTPUT
@@ -15,107 +16,84 @@ from noeira.runtime.arguments import checked_samples, inputs_and_targets
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.ir.entry import DataPass
-    from noeira.runtime.entry_point import EntryPoint
+    from noeira.ir.entry import DataPass, Purpose
+    from noeira.runtime.built_unit import BuiltUnit
     from noeira.runtime.program import Program
+
+# The entries of a data set, and how it is gone through.
+BuiltData: TypeAlias = "tuple[BuiltUnit, DataPass]"
 
 # Entries over resident data read the data of each input, then the order.
 ORDER_INPUT = -1
 
 
 class ResidentData:
-    """The data sets of a program. Where it stands in them is in the program's own state `cursor`,
-    the number of samples taken so far, and nowhere else.
+    """What goes through a data set of so many samples: entries, built for their number, and the
+    arrays that they were given last.
+
+    Where they stand is in the program's own state `cursor`, the number of samples taken so far, and
+    nowhere else.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        x: Any,
-        y: Any,
-        evaluation: tuple[Any, Any] | None,
-        shuffle: bool,
-    ) -> None:
-        self.program, self.shuffle = program, shuffle
-        train = self.check(x, y)
-        self.samples = len(train[0])
-        if self.samples < program.batch:
-            raise ShapeError(f"{self.samples} samples are fewer than one batch of {program.batch}")
-        test = self.check_evaluation(evaluation)
-        self.test_samples = len(test[0]) if test else 0
-        built = program.build_resident(self.samples, self.test_samples)
-        self.unit, self.training, self.evaluation = built
+    def __init__(self, program: Program, unit: BuiltUnit, once: DataPass) -> None:
+        self.program, self.unit, self.once, self.samples = program, unit, once, once.samples
         program.connect_all(self.unit)
-        self.cursor, self.bad = program.own_states[CURSOR], program.own_states[BAD]
-        self.total = self.total_of(LOSS)
-        self.ordered_epoch: int | None = None
-        self.bind(train, test)
+        self.cursor = program.own_states[CURSOR]
+        self.points = [self.unit.entries[entry.name] for entry in self.once.entries]
 
-    def begin(self) -> None:
-        """Stand at the first sample: what an earlier data set left behind does not count here."""
-        self.cursor[...], self.bad[...] = 0, -1
-
-    def check(self, x: Any, y: Any, data: str = "") -> list[np.ndarray]:
-        """Inputs and targets, of one length. Raises ShapeError or DtypeError."""
-        declared = self.program.inputs
-        return checked_samples(declared, inputs_and_targets(declared, x, y), data)
-
-    def check_evaluation(self, evaluation: Any) -> list[np.ndarray]:
-        """The evaluation data, if there are any. Raises DataError, ShapeError or DtypeError."""
-        if evaluation is None:
-            return []
-        if not isinstance(evaluation, (tuple, list)) or len(evaluation) != 2:
-            raise DataError("evaluation must be a pair (x, y)")
-        return self.check(evaluation[0], evaluation[1], "evaluation")
-
-    def renew(self, x: Any, y: Any, evaluation: tuple[Any, Any] | None) -> None:
-        """Look at the same data sets again, whose elements may have changed, and go on where the
-        program stands. Raises ShapeError or DtypeError.
-        """
-        self.bind(self.check(x, y), self.check_evaluation(evaluation))
-
-    def bind(self, train: list[np.ndarray], test: list[np.ndarray]) -> None:
+    def bind(self, arrays: Sequence[np.ndarray]) -> None:
         """Give the data to the entries."""
-        import numpy as np
+        for index, array in enumerate(arrays):
+            self.give(index, array)
 
-        for data_pass, arrays in ((self.training, train), (self.evaluation, test)):
-            for index, array in enumerate(arrays):
-                self.give(data_pass, index, array)
-        if test:
-            self.give(self.evaluation, ORDER_INPUT, np.arange(self.test_samples, dtype=np.int32))
-
-    def points(self, data_pass: DataPass) -> list[EntryPoint]:
-        """The entry points that go through a data set."""
-        return [self.unit.entries[entry.name] for entry in data_pass.entries]
-
-    def give(self, data_pass: DataPass, index: int, array: np.ndarray) -> None:
-        """Let an array be the input of this number of all entries that go through a data set; all
-        but the first share what that one was given.
+    def give(self, index: int, array: np.ndarray) -> None:
+        """Let an array be the input of this number of all entries; all but the first share what
+        that one was given.
         """
-        first, *others = self.points(data_pass)
+        first, *others = self.points
         root = first.input_roots[index]
         first.bind(root, array)
         for other in others:
             other.take_over(root, first, root)
 
+    def total_of(self, name: str) -> np.ndarray:
+        """The state that adds up a result."""
+        return self.program.own_states[total(name)]
+
+
+class TrainingData(ResidentData):
+    """The data set that `steps` takes its batches from."""
+
+    def __init__(self, program: Program, unit: BuiltUnit, once: DataPass) -> None:
+        super().__init__(program, unit, once)
+        self.bad, self.total = program.own_states[BAD], self.total_of(LOSS)
+        self.shuffle = True
+        self.ordered_epoch: int | None = None
+
+    def begin(self, shuffle: bool) -> None:
+        """Go on where the program stands, if it stands in a data set of this length and order; else
+        stand at the first sample.
+        """
+        self.shuffle, self.ordered_epoch = shuffle, None
+        self.bad[...] = -1
+        if self.program.stands_in != (self.samples, shuffle):
+            self.program.stands_in = self.samples, shuffle
+            self.cursor[...] = 0
+
     def draw_order(self, epoch: int) -> None:
-        """Give the order of an epoch to the training entries: it is drawn where they read it."""
+        """Give the order of an epoch to the entries: it is drawn where they read it."""
         import numpy as np
 
         if self.shuffle:
             order = self.unit.entries[ORDER]
             order.bind_inputs([np.array(self.program.seed), np.array(epoch)])
             order.run()
-            for point in self.points(self.training):
+            for point in self.points:
                 root = point.input_roots[ORDER_INPUT]
                 point.take_over(root, order, f"{OUTPUT} {ORDER}")
         elif self.ordered_epoch is None:
-            self.give(self.training, ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
+            self.give(ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
         self.ordered_epoch = epoch
-
-    def total_of(self, name: str) -> np.ndarray:
-        """The state that adds up a result."""
-        return self.program.own_states[total(name)]
 
     @property
     def epoch(self) -> int:
@@ -125,12 +103,12 @@ class ResidentData:
     @property
     def done(self) -> int:
         """Steps of the present epoch that are done."""
-        return self.training.done(int(self.cursor) % self.samples)
+        return self.once.done(int(self.cursor) % self.samples)
 
     @property
     def batches(self) -> int:
         """Steps in an epoch."""
-        return self.training.calls
+        return self.once.calls
 
     def steps(self, n: int, between: Callable[[int], bool] | None = None) -> float:
         """`n` steps; gives the mean loss of the samples seen.
@@ -149,10 +127,10 @@ class ResidentData:
             return float(self.total) / max(seen, 1)
 
     def native_call(self, most: int) -> int:
-        """One call of a training entry; gives the number of steps done."""
+        """One call of an entry; gives the number of steps done."""
         if self.epoch != self.ordered_epoch:
             self.draw_order(self.epoch)
-        entry, left = self.training.following(self.done)
+        entry, left = self.once.following(self.done)
         point = self.unit.entries[entry.name]
         did = point.run(min(most, left))
         if int(self.bad) >= 0:
@@ -164,35 +142,81 @@ class ResidentData:
             raise not_finite(self.program, point, tick)
         return did
 
+
+class EvaluationData(ResidentData):
+    """The data set that `evaluate` goes over, in its own order."""
+
+    def bind(self, arrays: Sequence[np.ndarray]) -> None:
+        import numpy as np
+
+        super().bind(arrays)
+        self.give(ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
+
     def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:
-        """Means over the evaluation data: the loss, then each metric by its name.
+        """Means over the data: the loss, then each metric by its name, nan if it counted nothing.
 
         between: asked after each native call; True ends it early, with nothing to give.
         """
-        if not self.test_samples:
-            raise DataError("no evaluation data: call load(x, y, evaluation=(test_x, test_y))")
-        names = [v.name for v in self.points(self.evaluation)[0].graph.outputs]
+        names = [v.name for v in self.points[0].graph.outputs]
         with self.program.store.lock:
+            # Where training stands is to be the same afterwards.
             cursor = int(self.cursor)
             try:
                 self.cursor[...] = 0
                 for name in names:
                     self.total_of(name)[...] = 0
-                if self.stopped_evaluating(between):
+                if self.stopped(between):
                     return {}
                 totals = {name: float(self.total_of(name)) for name in names}
             finally:
                 self.cursor[...] = cursor
-        means = {"loss": totals[LOSS] / self.test_samples}
+        means = {"loss": totals[LOSS] / self.samples}
         for index, name in enumerate(self.program.metrics):
-            means[name] = totals[metric_sum(index)] / totals[metric_count(index)]
+            count = totals[metric_count(index)]
+            means[name] = totals[metric_sum(index)] / count if count else math.nan
         return means
 
-    def stopped_evaluating(self, between: Callable[[int], bool] | None) -> bool:
+    def stopped(self, between: Callable[[int], bool] | None) -> bool:
         """Run the evaluation over all its data; True if `between` ended it early."""
-        for entry, calls in self.evaluation.turns:
+        for entry, calls in self.once.turns:
             while calls:
                 calls -= self.unit.entries[entry.name].run(calls)
                 if between is not None and between(0):
                     return True
         return False
+
+
+def training_samples(program: Program, x: Any, y: Any) -> list[np.ndarray]:
+    """Inputs and targets to train on, at least a batch. Raises ShapeError or DtypeError."""
+    arrays = checked_samples(program.inputs, inputs_and_targets(program.inputs, x, y))
+    if len(arrays[0]) < program.batch:
+        raise ShapeError(f"{len(arrays[0])} samples are fewer than one batch of {program.batch}")
+    return arrays
+
+
+def evaluation_samples(program: Program, given: Any) -> list[np.ndarray]:
+    """Inputs and targets to evaluate. Raises DataError, ShapeError or DtypeError."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise DataError("evaluation must be a pair (x, y)")
+    arrays = inputs_and_targets(program.inputs, given[0], given[1])
+    return checked_samples(program.inputs, arrays, "evaluation")
+
+
+def built(
+    program: Program, train: Sequence[np.ndarray], test: Sequence[np.ndarray]
+) -> tuple[TrainingData | None, EvaluationData | None]:
+    """What goes through as many samples, built unless the present ones do; where there are no
+    samples, the present one.
+    """
+    training, evaluation = program.training, program.evaluation
+    needed: dict[Purpose, int] = {}
+    if train and (training is None or training.samples != len(train[0])):
+        needed["training"] = len(train[0])
+    if test and (evaluation is None or evaluation.samples != len(test[0])):
+        needed["evaluation"] = len(test[0])
+    made = program.prepare().build_resident(needed) if needed else {}
+    if "training" in made:
+        training = TrainingData(program, *made["training"])
+    if "evaluation" in made:
+        evaluation = EvaluationData(program, *made["evaluation"])
+    return training, evaluation

@@ -22,10 +22,15 @@ NO_BUFFERS = Layout(BUFFERS, 0, ())
 
 
 def aligned_zeros(type: TensorType) -> np.ndarray:
-    """A zeroed array that begins at a multiple of 64 bytes."""
+    """A zeroed array that begins at a multiple of 64 bytes. Raises DeviceMemoryError."""
     import numpy as np
 
-    room = np.zeros(type.nbytes + ALIGNMENT, np.uint8)
+    try:
+        room = np.zeros(type.nbytes + ALIGNMENT, np.uint8)
+    except (MemoryError, OverflowError, ValueError):
+        from noeira.runtime.device.device import out_of_host_memory
+
+        raise out_of_host_memory(type.nbytes) from None
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + type.nbytes].view(numpy_dtype(type.dtype)).reshape(type.shape)
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from noeira.errors import CheckpointError
+from noeira.runtime.checkpoint import SHOWN, assign
 
 if TYPE_CHECKING:
     import numpy as np
 
     from noeira.runtime.store import Store
-
-# Tensors, or what is wrong with them, that are listed.
-SHOWN = 4
 
 
 class Parameters(Mapping[str, Any]):
@@ -65,24 +62,10 @@ class Tensors(Parameters):
         self.kinds |= dict.fromkeys(buffers, "buffer")
 
     def load(self, values: Mapping[str, Any]) -> None:
-        """Assign every tensor, as from `numpy.load("net.npz")`.
+        """Assign every tensor, as from `numpy.load("net.npz")`; what `Program.save` has written
+        beside them is let be.
 
         Raises CheckpointError if one is missing, there is another, or a shape or dtype is another;
         then nothing is changed.
         """
-        import numpy as np
-
-        wrong = [f"lacks {name}" for name in self if name not in values]
-        wrong += [f"has {name}, which is none of them" for name in values if name not in self]
-        arrays = {name: np.asarray(values[name]) for name in self if name in values}
-        for name, array in arrays.items():
-            own = self[name]
-            if (array.shape, array.dtype) != (own.shape, own.dtype):
-                there = f"{own.dtype}{list(own.shape)}"
-                wrong.append(f"has {name} as {array.dtype}{list(array.shape)}, not {there}")
-        if wrong:
-            more = f", and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-            listed = "; it ".join(wrong[:SHOWN])
-            raise CheckpointError(f"these are not the network's tensors: it {listed}{more}")
-        for name, array in arrays.items():
-            self[name] = array
+        assign(dict(self), values, "")

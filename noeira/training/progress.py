@@ -60,8 +60,8 @@ class Reporter:
         test = ""
         if epoch.test_loss is not None:
             test += f"  test loss {epoch.test_loss:.4f}"
-        for name, value in epoch.metrics.items():
-            test += f"  {name} {100 * value:.2f} %"
+        for name in epoch.metrics:
+            test += f"  {epoch.text(name, 2)}"
         self.say(
             f"epoch {number}/{self.epochs}  loss {epoch.loss:.4f}{test}  {epoch.seconds:.2f} s"
         )

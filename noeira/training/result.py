@@ -11,13 +11,21 @@ class Epoch:
     """One pass over the training data.
 
     loss: mean over the samples, as they were met. test_loss: over the test data afterwards, None
-    without; metrics: likewise, by name. seconds: of training and evaluation together.
+    without; metrics: likewise, by name; shares: the names of those that are printed in per cent.
+    seconds: of training and evaluation together.
     """
 
     loss: float
     test_loss: float | None
     seconds: float
     metrics: Mapping[str, float] = field(default_factory=dict)
+    shares: frozenset[str] = frozenset()
+
+    def text(self, name: str, places: int) -> str:
+        """A metric as it is printed: `accuracy 97.8 %`, `perplexity 1.993`."""
+        value = self.metrics[name]
+        shown = f"{100 * value:.{places}f} %" if name in self.shares else f"{value:.4g}"
+        return f"{name} {shown}"
 
     @property
     def accuracy(self) -> float | None:
@@ -54,8 +62,8 @@ class TrainResult:
         if not self.epochs:
             return count
         last = self.epochs[-1]
-        if last.accuracy is not None:
-            found = f"test accuracy {100 * last.accuracy:.1f} %"
+        if last.metrics:
+            found = f"test {last.text(next(iter(last.metrics)), 1)}"
         elif last.test_loss is not None:
             found = f"test loss {last.test_loss:.4g}"
         else:

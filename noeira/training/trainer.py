@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Callable, Iterator
 from typing import Any, Unpack
 
 from noeira.errors import DataError, OptionError
@@ -17,10 +19,10 @@ from noeira.training.result import Epoch, TrainResult
 class Trainer:
     """Trains a network, given by type (new parameters) or by instance.
 
-    The program is compiled at the first `fit`, when the shapes of the data are known; it is then in
-    `program`, and the trained instance in `net`. Options as for `noeira.compile`, by default loss
-    CrossEntropy, optimizer Adam and a batch of 100. Raises OptionError, CompositionError or
-    ShapeError.
+    The program is compiled at the first `fit`, when the shapes of the data are known, or by
+    `restore`; it is then in `program`, and the trained instance in `net`. Options as for
+    `noeira.compile`, by default loss CrossEntropy, optimizer Adam and a batch of 100. Raises
+    OptionError, CompositionError or ShapeError.
     """
 
     @takes(CompileOptions, training({}))
@@ -30,7 +32,6 @@ class Trainer:
         if checked.loss is None or checked.optimizer is None:
             raise OptionError("Trainer needs a loss and an optimizer")
         self.made: Program | None = None
-        self.loaded: tuple[Any, ...] = ()
 
     @property
     def program(self) -> Program:
@@ -65,39 +66,90 @@ class Trainer:
         learned; while the program is built, at once. Raises NotFiniteError at a loss that is not
         finite, DataError, ShapeError or DtypeError for data that do not fit.
         """
-        epochs = counting_number("epochs", epochs)
-        given = pair("train", train), None if test is None else pair("test", test)
+        number = counting_number("epochs", epochs)
         try:
-            program = self.prepare(*given, shuffle)
+            data = self.prepare(train, test, shuffle).loaded()
         except KeyboardInterrupt:
-            Reporter(epochs, 0, progress).say("stopped before the first epoch")
+            Reporter(number, 0, progress).say("stopped before the first epoch")
             return TrainResult((), interrupted=True)
         done = list[Epoch]()
-        data = program.loaded()
-        with Interrupts() as interrupts, Reporter(epochs, data.batches, progress) as reporter:
-            for number in range(1, epochs + 1):
-                reporter.begin(number)
-                epoch = self.one_epoch(program, interrupts, reporter, test is not None)
-                if epoch is None:
-                    reporter.say(f"stopped in epoch {number}/{epochs}; what was learned is kept")
-                    return TrainResult(tuple(done), interrupted=True)
-                done.append(epoch)
-                reporter.end(number, epoch)
-        return TrainResult(tuple(done))
+        with Interrupts() as interrupts, Reporter(number, data.batches, progress) as reporter:
 
-    def prepare(
-        self, train: tuple[Any, Any], test: tuple[Any, Any] | None, shuffle: bool
-    ) -> Program:
+            def between(steps: int) -> bool:
+                reporter.advance(steps)
+                return interrupts.wanted
+
+            following = self.passes(test is not None, between)
+            while len(done) < number:
+                reporter.begin(len(done) + 1)
+                epoch = next(following, None)
+                if epoch is None:
+                    reporter.say(
+                        f"stopped in epoch {len(done) + 1}/{number}; what was learned is kept"
+                    )
+                    break
+                done.append(epoch)
+                reporter.end(len(done), epoch)
+        return TrainResult(tuple(done), interrupted=len(done) < number)
+
+    def epochs(
+        self,
+        train: Any,
+        test: Any = None,
+        shuffle: bool = True,
+        between: Callable[[int], bool] | None = None,
+    ) -> Iterator[Epoch]:
+        """Train without end, an epoch each time that the next one is asked for: between two of them
+        a caller may change `program.lr`, save, evaluate, or stop.
+
+        train, test, errors: as for `fit`; nothing is printed. between: called after every few
+        batches, within a tenth of a second, with the steps that were done; True ends training
+        there, with no record of an epoch that is not complete. The data are loaded at once.
+        """
+        self.prepare(train, test, shuffle)
+        return self.passes(test is not None, between)
+
+    def passes(self, tested: bool, between: Callable[[int], bool] | None) -> Iterator[Epoch]:
+        """Train to the end of the loaded data and evaluate, again and again, until `between` ends
+        it.
+        """
+        program, stopped = self.program, False
+        shares = frozenset(name for name, kind in program.metrics.items() if kind.share)
+
+        def ends(steps: int) -> bool:
+            nonlocal stopped
+            stopped = between is not None and between(steps)
+            return stopped
+
+        while True:
+            started, data = time.perf_counter(), program.loaded()
+            loss = data.steps(data.batches - data.done, ends)
+            found = {}
+            if tested and not stopped:
+                found = program.loaded_evaluation().evaluate(ends)
+            if stopped:
+                return
+            test_loss = found.pop("loss", None)
+            yield Epoch(loss, test_loss, time.perf_counter() - started, found, shares)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on at the next `fit` from what `trainer.program.save(path)` wrote, here or elsewhere.
+
+        Before the first `fit`, samples have the shapes that the type and `input` say. Raises
+        CheckpointError for a file of another network or optimizer.
+        """
+        program = self.made or self.compiled(None)
+        program.restore(path)
+        self.made = program
+
+    def prepare(self, train: Any, test: Any, shuffle: bool) -> Program:
         """The program with these data in it, compiled at the first call."""
-        given = (*train, *(test or ()), shuffle)
-        program = self.made or self.compiled(input_shapes(train[0]))
-        if list(map(id, given)) == list(map(id, self.loaded)):
-            program.loaded().renew(*train, test)
-        else:
-            program.load(*train, evaluation=test, shuffle=shuffle)
-            # Kept alive, so that no other array can get the identity of one of these. The program
-            # is kept only now: data that it refuses may not decide its shapes.
-            self.made, self.loaded = program, given
+        given = pair("train", train)
+        program = self.made or self.compiled(input_shapes(given[0]))
+        evaluation = None if test is None else pair("test", test)
+        program.load(*given, evaluation=evaluation, shuffle=shuffle)
+        # Kept only now: data that it refuses may not decide its shapes.
+        self.made = program
         return program
 
     def compiled(self, input: Any) -> Program:
@@ -106,28 +158,6 @@ class Trainer:
 
         found = {**self.options, "input": self.options.get("input") or input}
         return program_of(self.given, *options_of(self.given, found, "Trainer"))
-
-    def one_epoch(
-        self, program: Program, interrupts: Interrupts, reporter: Reporter, tested: bool
-    ) -> Epoch | None:
-        """Train to the end of the data and evaluate; None if Ctrl-C came in between."""
-        started = time.perf_counter()
-        data = program.loaded()
-        left = data.batches - data.done
-
-        def between(steps: int) -> bool:
-            reporter.advance(steps)
-            return interrupts.wanted
-
-        loss = data.steps(left, between)
-        if interrupts.wanted:
-            return None
-        found = data.evaluate(between) if tested else {}
-        if tested and not found:
-            return None
-        seconds = time.perf_counter() - started
-        test_loss = found.pop("loss", None)
-        return Epoch(loss, test_loss, seconds, found)
 
 
 def pair(name: str, data: Any) -> tuple[Any, Any]:

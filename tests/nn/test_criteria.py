@@ -162,7 +162,7 @@ def test_a_trainer_takes_several_targets() -> None:
     x, y = data(20)
     trainer = noeira.Trainer(Two, loss=BOTH, batch=5)
     first, *_, last = trainer.fit((x, y), (x, y), epochs=8, progress=False).epochs
-    assert last.loss < first.loss and trainer.program.metrics == ()
+    assert last.loss < first.loss and not trainer.program.metrics
 
 
 def test_a_loss_without_targets() -> None:

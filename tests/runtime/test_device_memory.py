@@ -28,7 +28,7 @@ def test_data_are_sent_once(on_device: Compile, device: FakeDevice) -> None:
     assert x.nbytes not in [nbytes for _, nbytes in moved(device)]
     before = program.steps(21)
     x[:] = 0
-    program.loaded().renew(x, y, None)
+    program.load(x, y)
     after = program.steps(21)
     assert [nbytes for what, nbytes in moved(device) if what == "in"].count(x.nbytes) == 1
     assert before != after
@@ -41,7 +41,7 @@ def test_renewed_data_are_sent_before_a_last_batch(on_device: Compile) -> None:
         program.load(x, y, shuffle=False)
         program.steps(2)
         x *= 2
-        program.loaded().renew(x, y, None)
+        program.load(x, y, shuffle=False)
         losses.append(program.steps(1))
     assert losses[0] == losses[1]
 

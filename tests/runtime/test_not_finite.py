@@ -22,7 +22,7 @@ def test_a_bad_step_inside_a_native_call_of_several() -> None:
         program.steps(6)
     assert program.store.arrays["adam.step"] == 4 and program.loaded().done == 4
     x[45, 2] = 0
-    program.loaded().renew(x, y, None)
+    program.load(x, y, shuffle=False)
     program.steps(14)
     assert program.loaded().epoch == 3
 

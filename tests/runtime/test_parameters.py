@@ -12,7 +12,20 @@ from stateful_layers import Net as Normed
 
 import noeira
 from noeira.errors import CheckpointError, NoeiraError
-from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
+from noeira.ir.graph import Value
+from noeira.ir.random import Distribution
+from noeira.nn import (
+    SGD,
+    Buffer,
+    CrossEntropy,
+    Linear,
+    LinearReLU,
+    Module,
+    Param,
+    Scope,
+    Sequential,
+    size,
+)
 from noeira.training.result import Epoch, TrainResult
 
 
@@ -66,6 +79,31 @@ def test_a_checkpoint_has_the_buffers(tmp_path: Path):
     assert repr(second.tensors).startswith(f"<{sum(a.size for a in before.values())} elements: 0.")
 
 
+class Halves(Module):
+    """x + bias, beside two buffers that are kept in 16 bits."""
+
+    bias = Param("DIM", init="bias")
+    wide = Buffer("DIM", dtype="bf16", init=Distribution("normal", (0.0, 1.0)))
+    narrow = Buffer("DIM", dtype="f16", init=Distribution("normal", (0.0, 1.0)))
+    DIM = size()
+    signature = "(DIM) -> (DIM)"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        return scope.emit("add", x, scope.param("bias"))
+
+
+def test_a_checkpoint_has_buffers_of_16_bits(tmp_path: Path):
+    first, second = (noeira.compile(Halves[3], seed=seed) for seed in (1, 2))
+    np.savez(tmp_path / "net.npz", **first.tensors)
+    with np.load(tmp_path / "net.npz") as saved:
+        second.tensors.load(saved)
+    for name, array in first.tensors.items():
+        assert second.tensors[name].tobytes() == array.tobytes(), name
+    with pytest.raises(CheckpointError, match=r"has wide as float16\[3\], not bfloat16\[3\]"):
+        second.tensors.load({**first.tensors, "wide": np.zeros(3, np.float16)})
+
+
 def test_what_programs_and_trainers_print():
     kind = Sequential[Linear[4, 3], Linear[3, 2]]
     program = noeira.compile(kind, target="reference")
@@ -82,8 +120,11 @@ def test_what_programs_and_trainers_print():
 
 
 def test_a_result_is_told_by_what_was_measured():
-    class_wise = Epoch(0.5, 0.123456, 1.0, {"accuracy": 0.5})
+    class_wise = Epoch(0.5, 0.123456, 1.0, {"accuracy": 0.5}, frozenset({"accuracy"}))
     assert str(TrainResult((class_wise,))) == "test accuracy 50.0 % (1 epoch, 1.0 s)"
+    spread = Epoch(0.5, 0.123456, 1.0, {"perp": 1.99321, "accuracy": 0.5}, frozenset({"accuracy"}))
+    assert str(TrainResult((spread,))) == "test perp 1.993 (1 epoch, 1.0 s)"
+    assert spread.text("accuracy", 2) == "accuracy 50.00 %"
     assert (
         str(TrainResult((Epoch(0.5, 0.123456, 1.0),) * 2)) == "test loss 0.1235 (2 epochs, 2.0 s)"
     )

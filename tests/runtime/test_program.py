@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from needs import needs_compiler
 from program_networks import Small, Wide, data, flat
 
 import noeira
+from noeira.errors import DeviceMemoryError
 from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.nn import (
     MSE,
@@ -255,3 +257,24 @@ def test_a_native_call_ends_by_the_clock(
     # What was counted is what was done.
     assert 0 < did == program.store.arrays["sgd.step"] - 1
     assert program.loaded().done == (did + 1) % 4
+
+
+@needs_compiler
+def test_a_host_without_the_memory_is_named_with_the_largest_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    zeros = np.zeros
+
+    def few(count: Any, *more: Any) -> np.ndarray:
+        if int(np.prod(count)) > 30_000_000:
+            raise MemoryError
+        return zeros(count, *more)
+
+    message = r"out of memory on the host: asked for [\d.]+ MB, .* are free"
+    with monkeypatch.context() as patched:
+        patched.setattr("numpy.zeros", few)
+        with pytest.raises(DeviceMemoryError, match=f"{message}$"):
+            Linear[5000, 5000]()
+        advice = r"; the largest values are %\S+ \(40\.00 MB\), .*: try a smaller batch"
+        with pytest.raises(DeviceMemoryError, match=message + advice):
+            noeira.compile(Sequential[Linear[10, 100], Linear[100, 10]], batch=100_000)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira.commands.support.files import unreadable
 from noeira.errors import NoeiraError
 from noeira.ir.arrays import is_float, restored
-from noeira.ir.graph import TRACE, ComputeGraph, Input, State, Value
+from noeira.ir.graph import ComputeGraph, Input, State
 from noeira.ir.initial import begin_state
-from noeira.ir.op import OPS
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
-from noeira.ir.states import BUFFERS, ORDER, PARAMS, is_reserved
+from noeira.ir.states import ORDER, PARAMS
 from noeira.ir.types import computed
 from noeira.runtime.arguments import checked
+from noeira.runtime.checkpoint import BESIDE, assign, named, read
 from noeira.runtime.store import aligned_zeros
 
 if TYPE_CHECKING:
@@ -31,11 +31,16 @@ SHOWN = 8
 
 
 def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
-    """Give an entry its states as they begin, then what the file has in place of them."""
+    """Give an entry its states as they begin, then what a checkpoint has in place of them: all
+    tensors of the network, and what it has of other states. Raises CheckpointError.
+    """
     graph = entry.graph
     arrays = {state.value.name: initial_state(graph, state, seed) for state in graph.states}
     if weights is not None:
-        overwrite(graph, arrays, read_arrays(weights), weights)
+        given = read_arrays(weights)
+        places = named_states(graph, arrays)
+        wanted = {n: a for n, a in places.items() if n in given or not n.startswith(BESIDE)}
+        assign(wanted, given, weights)
     for name, array in arrays.items():
         entry.bind(f"state {name}", array)
 
@@ -47,58 +52,14 @@ def initial_state(graph: ComputeGraph, state: State, seed: int) -> np.ndarray:
     return array
 
 
-def overwrite(
-    graph: ComputeGraph, arrays: dict[str, np.ndarray], given: dict[str, np.ndarray], path: str
-) -> None:
-    """Put given values into states, by the name of a parameter or of a state. What `--save` wrote
-    of another graph of the network is left: outputs, and states that only training has, such as an
-    optimizer's `adam.m`.
-
-    Raises NoeiraError for a name that is none of these, or if something of the network is missing.
-    """
-    places = dict(tensors(graph, arrays))
-    elsewhere = {value.name for value in graph.outputs}
-    for name, array in given.items():
-        if name not in places:
-            if name in elsewhere or is_reserved(name) or name.partition(".")[0] in OPS:
-                continue
-            raise NoeiraError(
-                f"{path} has {name}, which is no parameter or state; "
-                f"there are {', '.join(places) or 'none'}"
-            )
-        value, room = places[name]
-        room[...] = checked(Input(value), restored(array, value.type.dtype))
-    missing = [
-        value.name
-        for state in network_states(graph)
-        for value in state.members or (state.value,)
-        if not {value.name, state.value.name} & set(given)
-    ]
-    if missing:
-        raise NoeiraError(f"{path} lacks {', '.join(missing)}")
-
-
-def network_states(graph: ComputeGraph) -> list[State]:
-    """The states that are the network's own: its parameters, and the states of its modules."""
-    return [
-        state
-        for state in graph.states
-        if state.value.name in (PARAMS, BUFFERS)
-        or (state.by == TRACE and not is_reserved(state.value.name))
-    ]
-
-
-def tensors(
-    graph: ComputeGraph, arrays: dict[str, np.ndarray]
-) -> Iterator[tuple[str, tuple[Value, np.ndarray]]]:
-    """Parameters and states by name: their value, and the memory as a view."""
-    for state in graph.states:
-        flat = arrays[state.value.name]
-        yield state.value.name, (state.value, flat)
-        if state.members:
-            layout = graph.layout(state.value.type.layout or "")
-            for value, m in zip(state.members, layout.members, strict=True):
-                yield m.name, (value, flat[m.offset : m.end].reshape(m.shape))
+def named_states(
+    graph: ComputeGraph, arrays: Mapping[str, np.ndarray], kept: Collection[State] | None = None
+) -> dict[str, np.ndarray]:
+    """The states of a graph, or some of them, by the names that checkpoints give them, as views."""
+    found: dict[str, np.ndarray] = {}
+    for state in graph.states if kept is None else kept:
+        found |= named(state, graph.layouts, arrays[state.value.name])
+    return found
 
 
 def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
@@ -134,54 +95,24 @@ def drawn_input(given: Input, seed: int, index: int) -> np.ndarray:
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file. Raises NoeiraError if it is none."""
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise NoeiraError(
-                    f"{path} is no .npz file: np.savez writes those, and noeira run --save"
-                )
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        raise NoeiraError(f"{path} is no .npz file of arrays, or it is damaged") from None
-    except OSError as error:
-        raise unreadable(path, error) from None
+    """The arrays of an `.npz` file. Raises UsageError if there is none, CheckpointError if it is
+    another kind of file.
+    """
+    if not Path(path).exists():
+        raise unreadable(path, FileNotFoundError())
+    return read(path)
 
 
 def results(entry: EntryPoint) -> dict[str, np.ndarray]:
-    """What a call left: outputs and updated states, parameters under their own names; of a training
-    step all states of the network.
+    """What a call left, by the names of checkpoints: outputs, which are beside the network, and
+    updated states; of a training step all states.
     """
     graph = entry.graph
-    found = {value.name: entry.output(value.name) for value in graph.outputs}
-    arrays = {s.value.name: entry.arrays[f"state {s.value.name}"] for s in graph.states}
-    kept = {update.state.name for update in graph.updates}
-    if PARAMS in kept:
-        kept |= {state.value.name for state in network_states(graph)}
-    for state in graph.states:
-        if state.value.name in kept:
-            members = {member.name for member in state.members} or {state.value.name}
-            found |= {name: view for name, (_, view) in tensors(graph, arrays) if name in members}
-    return found
-
-
-def save(path: str, arrays: dict[str, np.ndarray]) -> None:
-    """Write an `.npz` file, and the folders that it is to lie in. Raises NoeiraError if that cannot
-    be.
-    """
-    import numpy as np
-
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-    except OSError as error:
-        raise NoeiraError(f"{path} cannot be written: {error.strerror or error}") from None
+    updated = {update.state.name for update in graph.updates}
+    kept = [s for s in graph.states if s.value.name in updated or PARAMS in updated]
+    arrays = {state.value.name: entry.arrays[f"state {state.value.name}"] for state in kept}
+    outputs = {f"{BESIDE}{value.name}": entry.output(value.name) for value in graph.outputs}
+    return outputs | named_states(graph, arrays, kept)
 
 
 def output_lines(entry: EntryPoint) -> Iterator[str]:

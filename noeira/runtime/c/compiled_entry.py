@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.interface import entry_symbol, io_names
+from noeira.errors import DeviceMemoryError
 from noeira.ir.plan import Plan
 from noeira.ir.types import TensorType
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
@@ -29,15 +30,20 @@ from_buffer: Callable[[Any], ctypes.c_char] = ctypes.c_char.from_buffer
 
 
 class CompiledEntry(EntryPoint):
-    """A plan's C function. NOEIRA_THREADS is read when this is made."""
+    """A plan's C function. NOEIRA_THREADS is read when this is made. Raises DeviceMemoryError."""
 
     def __init__(self, plan: Plan, library: ctypes.CDLL) -> None:
         self.table = (ctypes.c_void_p * max(len(io_names(plan)), 1))()
         self.slots = {name: i for i, name in enumerate(io_names(plan))}
-        super().__init__(plan.graph)
         self.plan, self.library = plan, library
         self.arena_address = ctypes.c_void_p()
-        self.use_arena(aligned_zeros(TensorType("u8", (max(plan.arena, 1),))))
+        try:
+            super().__init__(plan.graph)
+            self.use_arena(aligned_zeros(TensorType("u8", (max(plan.arena, 1),))))
+        except DeviceMemoryError as error:
+            from noeira.runtime.device.bound_launches import with_largest_values
+
+            raise with_largest_values(error, "the host", plan) from None
         self.function: Any = library[entry_symbol(plan.name)]
         self.function.restype = ctypes.c_long
         self.threads, self.steps = ctypes.c_int(thread_count()), ctypes.c_long(1)
@@ -48,6 +54,9 @@ class CompiledEntry(EntryPoint):
             self.steps,
             ctypes.c_double(CALL_SECONDS),
         )
+
+    def runs(self) -> Plan:
+        return self.plan
 
     def use_arena(self, arena: np.ndarray) -> None:
         """Let these bytes be what calls work in; they begin at a multiple of 64."""

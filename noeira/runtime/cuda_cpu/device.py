@@ -5,7 +5,6 @@ when they are launched.
 from __future__ import annotations
 
 import ctypes
-import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
+from noeira.runtime.device.device import BoundLaunch, Device, host_memory, out_of_host_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +58,7 @@ class CudaCpuDevice(Device):
         try:
             room = np.empty(nbytes + ALIGNMENT, np.uint8)
         except MemoryError:
-            raise out_of_memory("the host", nbytes, *self.memory()) from None
+            raise out_of_host_memory(nbytes) from None
         if self.checked is not None:
             room.fill(POISON)
         start = room.ctypes.data
@@ -122,8 +121,7 @@ class CudaCpuDevice(Device):
         """Nothing: all is done already."""
 
     def memory(self) -> tuple[int, int]:
-        page = os.sysconf("SC_PAGE_SIZE")
-        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+        return host_memory()
 
 
 @cache

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, Call, Plan
 from noeira.ir.types import ALIGNMENT, DTYPE_BYTES, DTYPES
-from noeira.runtime.device.device import Argument, BoundLaunch, Device, Memory, rounded
+from noeira.runtime.device.device import (
+    Argument,
+    BoundLaunch,
+    Device,
+    Memory,
+    out_of_memory,
+    rounded,
+)
 
 if TYPE_CHECKING:
+    from noeira.errors import DeviceMemoryError
     from noeira.ir.graph import Value
 
+# Values that are named when memory runs out.
+NAMED = 3
 # The smallest thing that a kernel puts into its workspace, in bytes.
 WORKSPACE_ITEM = 4
 
@@ -92,6 +102,12 @@ def arguments(
         *(argument(v, INPUT) for v in call.node.inputs),
         *(argument(v, OUTPUT) for v in call.node.outputs),
     )
+
+
+def with_largest_values(error: DeviceMemoryError, place: str, plan: Plan) -> DeviceMemoryError:
+    """The same error with the largest values of a plan. place: what is out of memory."""
+    largest = largest_values(plan)[:NAMED]
+    return out_of_memory(place, error.asked, error.free, error.total, largest)
 
 
 def largest_values(plan: Plan) -> list[tuple[str, int]]:

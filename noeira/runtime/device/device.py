@@ -7,6 +7,7 @@ Everything is done in the order in which it was asked for, as in one CUDA stream
 
 from __future__ import annotations
 
+import os
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -170,6 +171,17 @@ def gigabytes(nbytes: int) -> str:
         if nbytes >= size:
             return f"{nbytes / size:,.2f} {unit}"
     return f"{nbytes} bytes"
+
+
+def host_memory() -> tuple[int, int]:
+    """Free and all bytes of the host's memory."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+
+def out_of_host_memory(asked: int) -> DeviceMemoryError:
+    """The error for memory that the host does not have."""
+    return out_of_memory("the host", asked, *host_memory())
 
 
 def out_of_memory(

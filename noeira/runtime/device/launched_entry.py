@@ -22,8 +22,8 @@ from noeira.codegen.interface import io_names
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan
 from noeira.ir.states import BAD
-from noeira.runtime.device.bound_launches import Arena, largest_values, launches_of
-from noeira.runtime.device.device import BoundLaunch, Device, Memory, out_of_memory, rounded
+from noeira.runtime.device.bound_launches import Arena, launches_of, with_largest_values
+from noeira.runtime.device.device import BoundLaunch, Device, Memory, rounded
 from noeira.runtime.device.mirror import Mirror, mirror_of
 from noeira.runtime.device.transfer import Transfer
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 SMALL_BYTES = 4096
 # Bytes of states that are put aside at most.
 MOST_KEPT = 64 << 20
-# Values that are named when memory runs out.
-NAMED = 3
 BAD_STATE = f"{STATE} {BAD}"
 
 
@@ -72,6 +70,9 @@ class LaunchedEntry(EntryPoint):
         # Seconds of a step, as last measured.
         self.pace: float | None = None
         super().__init__(graph)
+
+    def runs(self) -> Plan:
+        return self.plan
 
     def bind(self, root: str, array: np.ndarray) -> None:
         """Let the array be the memory of a root. An input is sent before the next call, and again
@@ -126,17 +127,12 @@ class LaunchedEntry(EntryPoint):
                 self.send()
                 done = self.step_by_step(steps)
             except DeviceMemoryError as error:
-                raise self.explained(error) from None
+                raise with_largest_values(error, self.device.name, self.plan) from None
             except DeviceError:
                 self.forget()
                 raise
             self.receive()
         return done
-
-    def explained(self, error: DeviceMemoryError) -> DeviceMemoryError:
-        """The same error with the largest values of the plan."""
-        largest = largest_values(self.plan)[:NAMED]
-        return out_of_memory(self.device.name, error.asked, error.free, error.total, largest)
 
     def prepare(self) -> None:
         """Make memory and launches, or make them anew for what has changed."""

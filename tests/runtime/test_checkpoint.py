@@ -1,0 +1,114 @@
+"""Checkpoints: training goes on bit for bit in another process; files of others are refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from resumed_training import Net, data, program
+
+import noeira
+from noeira.errors import CheckpointError
+from noeira.nn import SGD, Linear, Sequential
+
+PATH = os.pathsep.join(sys.path)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference", "cuda-cpu"])
+def test_training_goes_on_bit_for_bit_in_another_process(target: str, tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{name}.npz") for name in ("half", "resumed", "whole")]
+    half, resumed, whole = paths
+    trained = program(target)
+    trained.load(*data())
+    trained.lr = 0.05
+    # In the middle of the second epoch.
+    trained.steps(7)
+    trained.save(half)
+    command = [sys.executable, "-m", "resumed_training", target, half, resumed, "8"]
+    subprocess.run(command, check=True, timeout=120, env=os.environ | {"PYTHONPATH": PATH})
+    trained.steps(8)
+    trained.save(whole)
+    with np.load(resumed) as found, np.load(whole) as expected:
+        assert set(found) == set(expected)
+        for name, array in expected.items():
+            assert found[name].tobytes() == array.tobytes(), name
+        assert expected["%lr"] == 0.05 and expected["%cursor"] == 69 and expected["%seed"] == 5
+        assert expected["%adam.step"] == expected["%tick"] == 15
+        assert expected["%adam.m.0.weight"].shape == (4, 6)
+        assert expected["%samples"] == 23 and expected["1.calls"] == 15
+    # Restored where data are loaded already, and another step was taken.
+    trained.restore(half)
+    trained.steps(8)
+    trained.save(half)
+    assert Path(half).read_bytes() == Path(whole).read_bytes()
+
+
+def test_a_checkpoint_has_the_network(tmp_path: Path) -> None:
+    trained, path = program("reference"), tmp_path / "new" / "net.npz"
+    trained.load(*data())
+    trained.steps(3)
+    trained.save(path)
+    served = noeira.compile(Net, target="reference", batch=5, dtype="f64", seed=9)
+    x, _ = data()
+    before = served.forward(x)
+    with np.load(path) as saved:
+        served.tensors.load(saved)
+    assert served.forward(x).tobytes() == trained.forward(x).tobytes() != before.tobytes()
+    served.save(path)
+    with np.load(path) as saved:
+        assert set(saved) == set(served.tensors)
+    other = noeira.compile(Net, target="reference", batch=5, dtype="f64", seed=10)
+    other.restore(path)
+    assert other.forward(x).tobytes() == served.forward(x).tobytes()
+    with pytest.raises(CheckpointError, match=r"net\.npz: this .* it lacks %adam\.m\.0\.weight; "):
+        trained.restore(path)
+    assert [one.name for one in path.parent.iterdir()] == ["net.npz"]
+
+
+def test_what_is_no_checkpoint_of_a_program_changes_nothing(tmp_path: Path) -> None:
+    trained, path = program("reference"), tmp_path / "net.npz"
+    trained.load(*data())
+    trained.steps(3)
+    trained.save(path)
+    good = path.read_bytes()
+    other = program("reference", optimizer=SGD(lr=0.1, momentum=0.9))
+    with pytest.raises(CheckpointError, match=r"it lacks %sgd\.m\.0\.weight"):
+        other.restore(path)
+    small = noeira.compile(Sequential[Linear[4, 3]], target="reference")
+    with pytest.raises(CheckpointError, match=r"net\.npz: these .* it has 3\.weight, which is n"):
+        small.restore(path)
+    for content, message in (
+        (b"no archive", "is no .npz file"),
+        (good[: len(good) // 2], "is no .npz file"),
+        (good.replace(b"NUMPY", b"OTHER"), "or it is damaged"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=message):
+            trained.restore(path)
+    with pytest.raises(CheckpointError, match=r"none\.npz cannot be read: No such file"):
+        trained.restore(tmp_path / "none.npz")
+    # A write that fails leaves the file that was there, and nothing else.
+    path.write_bytes(good)
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        trained.save(path / "below.npz")
+    trained.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == good
+
+
+def test_data_of_another_length_begin_at_their_beginning(tmp_path: Path) -> None:
+    trained, path = program("reference"), tmp_path / "net.npz"
+    trained.load(*data())
+    trained.steps(3)
+    trained.save(path)
+    trained.load(*data(10))
+    trained.restore(path)
+    assert trained.loaded().done == 0 and trained.loaded().epoch == 0
+    trained.restore(path)
+    trained.load(*data())
+    assert trained.loaded().done == 0
+    trained.restore(path)
+    assert trained.loaded().done == 3
