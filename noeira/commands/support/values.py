@@ -13,6 +13,7 @@ from noeira.ir.arrays import is_float, restored
 from noeira.ir.graph import TRACE, ComputeGraph, Input, State, Value
 from noeira.ir.initial import begin_state
 from noeira.ir.op import OPS
+from noeira.ir.plan import INPUT, STATE, root_of
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
 from noeira.ir.states import BUFFERS, ORDER, PARAMS, is_reserved
 from noeira.ir.types import computed
@@ -37,7 +38,7 @@ def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
     if weights is not None:
         overwrite(graph, arrays, read_arrays(weights), weights)
     for name, array in arrays.items():
-        entry.bind(f"state {name}", array)
+        entry.bind(root_of(STATE, name), array)
 
 
 def initial_state(graph: ComputeGraph, state: State, seed: int) -> np.ndarray:
@@ -106,7 +107,7 @@ def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
     declared = entry.graph.inputs
     if inputs is None:
         for index, given in enumerate(declared):
-            entry.bind(f"input {given.value.name}", drawn_input(given, seed, index))
+            entry.bind(root_of(INPUT, given.value.name), drawn_input(given, seed, index))
         return
     arrays = read_arrays(inputs)
     names = [given.value.name for given in declared]
@@ -115,7 +116,7 @@ def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
     for given in declared:
         array = aligned_zeros(given.value.type)
         array[...] = checked(given, restored(arrays[given.value.name], given.value.type.dtype))
-        entry.bind(f"input {given.value.name}", array)
+        entry.bind(root_of(INPUT, given.value.name), array)
 
 
 def drawn_input(given: Input, seed: int, index: int) -> np.ndarray:
@@ -159,7 +160,7 @@ def results(entry: EntryPoint) -> dict[str, np.ndarray]:
     """
     graph = entry.graph
     found = {value.name: entry.output(value.name) for value in graph.outputs}
-    arrays = {s.value.name: entry.arrays[f"state {s.value.name}"] for s in graph.states}
+    arrays = {s.value.name: entry.arrays[root_of(STATE, s.value.name)] for s in graph.states}
     kept = {update.state.name for update in graph.updates}
     if PARAMS in kept:
         kept |= {state.value.name for state in network_states(graph)}
