@@ -138,6 +138,6 @@ def lower(dump: Dump, target: Target, dumper: Dumper | None = None) -> Plan:
 
     plan = make_plan(run_passes(dump, dumper).graph, target.choose, target.name)
     if dumper:
-        dumper.plan(plan)
+        dumper.plan(plan, len(dump.todo))
     target.check_places(plan)
     return plan

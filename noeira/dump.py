@@ -51,11 +51,10 @@ class Dumper:
         assert self.folder is not None
         return self.folder / re.sub(r"[^\w.]", "_", graph)
 
-    def plan(self, plan: Plan) -> None:
-        """Write a plan."""
+    def plan(self, plan: Plan, passes: int) -> None:
+        """Write a plan, made after so many passes."""
         if self.folder is not None:
-            number = len(list(self.place(plan.name).glob("*.nir")))
-            write(self.place(plan.name) / plan_file(number), str(plan))
+            write(self.place(plan.name) / plan_file(passes + 1), str(plan))
 
     def source(self, source: Source) -> None:
         """Write a unit."""

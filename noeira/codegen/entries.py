@@ -16,7 +16,7 @@ from noeira.codegen.interface import TIMED, entry_symbol, io_names, stamps_per_s
 from noeira.codegen.view import function_names
 from noeira.ir.graph import Value
 from noeira.ir.op import node_cost
-from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan
+from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan, root_of
 from noeira.ir.states import BAD
 from noeira.ir.types import DTYPES
 
@@ -135,7 +135,7 @@ class Entries:
         roots = tuple(
             Root(self.roots[name], index) for index, name in io if self.roots.get(name) in used
         )
-        bad = next((index for index, name in io if name == f"{STATE} {BAD}"), None)
+        bad = next((index for index, name in io if name == root_of(STATE, BAD)), None)
         return EntryView(entry_symbol(plan.name), plan, roots, launches, bad)
 
     def launches(self, plan: Plan, call: Call) -> list[Launch]:

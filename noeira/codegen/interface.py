@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan
+from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan, root_of
 
 # What the name of an entry ends in that takes down the time of every launch.
 TIMED = "timed"
@@ -21,9 +21,9 @@ def io_names(plan: Plan) -> tuple[str, ...]:
     """What the table of pointers holds, in order: inputs, states, outputs."""
     graph = plan.graph
     return (
-        *(f"{INPUT} {i.value.name}" for i in graph.inputs),
-        *(f"{STATE} {s.value.name}" for s in graph.states),
-        *(f"{OUTPUT} {v.name}" for v in graph.outputs),
+        *(root_of(INPUT, i.value.name) for i in graph.inputs),
+        *(root_of(STATE, s.value.name) for s in graph.states),
+        *(root_of(OUTPUT, v.name) for v in graph.outputs),
     )
 
 

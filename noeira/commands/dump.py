@@ -8,15 +8,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.codegen.c.target import CTarget
+from noeira.codegen.language import CUDA
 from noeira.commands.support.options import add_model, stages_from
 from noeira.commands.support.usage import UsageError, no_such, one_of
 from noeira.dump import source_name, stage_files, write
-from noeira.errors import NoeiraError
+from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.text.dump import Dump
 from noeira.report.drawing import dot, mermaid
 from noeira.report.structure import dump_value, plan_value
-from noeira.runtime.c.toolchain import c_toolchain
 from noeira.stages import Stages
 
 if TYPE_CHECKING:
@@ -121,20 +120,14 @@ def built(stages: Stages) -> Library | str:
     """The library of a source, or the reason why it cannot be built here. Raises CompilerError if
     its compiler refuses it.
     """
-    if isinstance(stages.target, CTarget):
-        toolchain = c_toolchain()
-        if toolchain is None or toolchain.target.machine != stages.target.machine:
-            return "there is no compiler here for this source"
-        return toolchain.build(stages.source)
-    from noeira.codegen.cuda.target import CudaTarget
     from noeira.runtime.cuda.builder import has_machine_code
-    from noeira.runtime.cuda.compiler import find_cuda_compiler
-    from noeira.runtime.cuda.toolchain import cuda_toolchain
+    from noeira.runtime.targets import toolchain_for
 
-    assert isinstance(stages.target, CudaTarget)
-    if find_cuda_compiler() is None:
-        return "there is no CUDA compiler here; pip install nvidia-cuda-nvrtc gets one"
-    library = cuda_toolchain(stages.target.machine).build(stages.source)
-    if not has_machine_code(library):
+    try:
+        toolchain = toolchain_for(stages.target)
+    except CompilerError as error:
+        return str(error)
+    library = toolchain.build(stages.source)
+    if stages.source.language is CUDA and not has_machine_code(library):
         return f"the CUDA compiler here makes no machine code for {stages.target.machine.name}"
     return library

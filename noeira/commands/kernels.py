@@ -74,10 +74,8 @@ def check_form(form: str, language: Language, name: str | None) -> None:
 def in_form(form: str, stages: Stages, kernel: Shared) -> str:
     """One kernel: its text, or what the compiler made of it. Raises CompilerError."""
     if form == "asm":
-        from noeira.codegen.c.target import CTarget
         from noeira.commands.support.assembly import assembly
 
-        assert isinstance(stages.target, CTarget)
         return assembly(stages.source, kernel.functions, stages.target.machine)
     if form:
         from noeira.commands.support.machine_code import machine_code, ptx
@@ -89,13 +87,11 @@ def in_form(form: str, stages: Stages, kernel: Shared) -> str:
 
 def resources(stages: Stages, name: str | None) -> str:
     """What the kernels, or one of them, take of the GPU. Raises CompilerError."""
-    from noeira.codegen.cuda.target import CudaTarget
     from noeira.report.resources import resource_lines, uses_of
-    from noeira.runtime.cuda.toolchain import cuda_toolchain
+    from noeira.runtime.targets import toolchain_for
 
     kernels = stages.kernels if name is None else [by_name(stages.kernels, name)]
-    assert isinstance(stages.target, CudaTarget)
-    library = cuda_toolchain(stages.target.machine).build(stages.source)
+    library = toolchain_for(stages.target).build(stages.source)
     lines = resource_lines(uses_of(kernels, library, stages.target.machine))
     return "\n".join([heading(stages, len(kernels)), "", *lines])
 

@@ -20,6 +20,7 @@ from noeira.compiler import run_passes
 from noeira.dump import write
 from noeira.ir.choices import NO_CHOICES, Choices, Problem, Row
 from noeira.ir.graph import ComputeGraph
+from noeira.ir.plan import STATE, root_of
 from noeira.ir.states import LEARNING_RATE
 from noeira.machine.processor import processor_name
 from noeira.report.table import plural
@@ -159,7 +160,7 @@ def bind(entry: EntryPoint) -> None:
     """
     bind_states(entry, 0, None)
     bind_inputs(entry, 0, None)
-    rate = entry.arrays.get(f"state {LEARNING_RATE}")
+    rate = entry.arrays.get(root_of(STATE, LEARNING_RATE))
     if rate is not None:
         rate[...] = 0
 

@@ -36,6 +36,19 @@ VERSION = "// noeira-plan 1"
 ARENA, INPUT, STATE, OUTPUT, LITERAL = "arena", "input", "state", "output", "literal"
 
 
+def root_of(kind: str, name: str) -> str:
+    """What the memory of an input, a state or an output is called, and a literal with its text:
+    `state params`, `literal 1.0`.
+    """
+    return f"{kind} {name}"
+
+
+def split_root(root: str) -> tuple[str, str]:
+    """The kind of a root, and whose memory it is or the text of the literal; "" of the arena."""
+    kind, _, name = root.partition(" ")
+    return kind, name
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a value lies: `offset` bytes into a root, for `size` bytes, from call `first` to call
@@ -54,12 +67,12 @@ class Place:
     @property
     def kind(self) -> str:
         """What the root is."""
-        return self.root.partition(" ")[0]
+        return split_root(self.root)[0]
 
     @property
     def owner(self) -> str:
         """Whose memory it is, or the literal's text."""
-        return self.root.partition(" ")[2]
+        return split_root(self.root)[1]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,19 @@ from dataclasses import dataclass, field
 
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph, Node, Value
-from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Call, Choice, Choose, Place, Plan
+from noeira.ir.plan import (
+    ARENA,
+    INPUT,
+    LITERAL,
+    OUTPUT,
+    STATE,
+    Call,
+    Choice,
+    Choose,
+    Place,
+    Plan,
+    root_of,
+)
 from noeira.ir.storage import Holding, Literal, Memory, readers, takes_over, writers
 from noeira.ir.types import DTYPE_BYTES
 from noeira.planning.first_fit import Span, first_fit
@@ -80,9 +92,9 @@ class Planner:
     def root_given(self) -> None:
         """Inputs and states lie in their own memory."""
         for given in self.graph.inputs:
-            self.roots[given.value.name] = f"{INPUT} {given.value.name}"
+            self.roots[given.value.name] = root_of(INPUT, given.value.name)
         for state in self.graph.states:
-            self.roots[state.value.name] = f"{STATE} {state.value.name}"
+            self.roots[state.value.name] = root_of(STATE, state.value.name)
 
     def root_updates(self) -> None:
         """What updates a state takes over its memory."""
@@ -100,7 +112,7 @@ class Planner:
             if last == first and not takes_over(writer, old, new, self.memory):
                 op = writer.op.name
                 raise VerifyError(f"{op} cannot update {old} in place: copy {old} before")
-            self.roots[owner] = f"{STATE} {old.name}"
+            self.roots[owner] = root_of(STATE, old.name)
 
     def root_outputs(self) -> None:
         """What is returned lies in memory that the caller passes."""
@@ -108,14 +120,14 @@ class Planner:
             owner = self.owner(value)
             if owner is None or isinstance(self.makers[owner].storage, Holding):
                 raise VerifyError(f"{value} is returned but has a place already: copy it")
-            self.roots[owner] = f"{OUTPUT} {value.name}"
+            self.roots[owner] = root_of(OUTPUT, value.name)
 
     def root_views(self) -> None:
         """Literals, values inside others, and the operands of packs."""
         for node in self.graph.nodes:
             if isinstance(node.storage, Literal):
                 text = literal_text(node.outputs[0], node.storage)
-                self.roots[node.outputs[0].name] = f"{LITERAL} {text}"
+                self.roots[node.outputs[0].name] = root_of(LITERAL, text)
             elif isinstance(node.storage, Holding):
                 self.hold(node.outputs[0], node.inputs, node.storage)
 

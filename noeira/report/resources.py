@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.cuda.arch import Arch, Occupancy
 from noeira.codegen.cuda.launches import stage_launches
+from noeira.codegen.language import CUDA, language_of
+from noeira.errors import CompilerError
 from noeira.ir.plan import Call
 from noeira.report.table import table
 
@@ -82,16 +84,15 @@ def compiled_uses(
     """What the stages of every kernel take, by the kernel's name, and "": nothing for a target that
     is no GPU; without a compiler nothing, and how to get one. Raises CompilerError.
     """
-    from noeira.codegen.cuda.target import CudaTarget
-    from noeira.runtime.cuda.compiler import find_cuda_compiler
-    from noeira.runtime.cuda.toolchain import cuda_toolchain
+    from noeira.runtime.targets import toolchain_for
 
-    if not isinstance(target, CudaTarget):
+    if language_of(target.name) is not CUDA:
         return {}, ""
-    if find_cuda_compiler() is None:
+    try:
+        toolchain = toolchain_for(target)
+    except CompilerError:
         return {}, NO_COMPILER
-    library = cuda_toolchain(target.machine).build(source())
-    return uses_of(kernels, library, target.machine), ""
+    return uses_of(kernels, toolchain.build(source()), target.machine), ""
 
 
 def uses_of(

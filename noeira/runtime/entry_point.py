@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from noeira.ir.graph import ComputeGraph
-from noeira.ir.plan import STATE, Plan
+from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan, root_of, split_root
 from noeira.runtime.arguments import Exact
 from noeira.runtime.store import aligned_zeros
 
@@ -30,9 +30,9 @@ class EntryPoint:
         self.graph = graph
         self.arrays: dict[str, np.ndarray] = {}
         self.inputs = {i.value.name: i for i in graph.inputs}
-        self.input_roots = tuple(f"input {name}" for name in self.inputs)
+        self.input_roots = tuple(root_of(INPUT, name) for name in self.inputs)
         self.exact = tuple(Exact(i) for i in graph.inputs)
-        self.own_outputs = {f"output {v.name}": aligned_zeros(v.type) for v in graph.outputs}
+        self.own_outputs = {root_of(OUTPUT, v.name): aligned_zeros(v.type) for v in graph.outputs}
         self.output_bytes = sum(array.nbytes for array in self.own_outputs.values())
         self.bind_own_outputs()
 
@@ -46,7 +46,7 @@ class EntryPoint:
 
     def bind_state(self, name: str, array: np.ndarray, store: Store | None = None) -> None:
         """Let the array be a state, which is the store's if there is one."""
-        self.bind(f"{STATE} {name}", array)
+        self.bind(root_of(STATE, name), array)
 
     def take_over(self, root: str, other: EntryPoint, other_root: str) -> None:
         """Let a root be the same memory as a root of another entry, whatever that holds now or
@@ -57,9 +57,9 @@ class EntryPoint:
     def given(self) -> dict[str, np.ndarray]:
         """Inputs and states by name, with their newest elements, to be read."""
         return {
-            root.split(" ", 1)[1]: array
+            split_root(root)[1]: array
             for root, array in self.arrays.items()
-            if not root.startswith("output ")
+            if split_root(root)[0] != OUTPUT
         }
 
     def takes(self, given: Sequence[Any]) -> bool:
@@ -78,7 +78,7 @@ class EntryPoint:
 
     def output(self, name: str) -> np.ndarray:
         """The memory of an output, as the last call left it."""
-        return self.arrays[f"output {name}"]
+        return self.arrays[root_of(OUTPUT, name)]
 
     def outputs(self) -> Iterator[np.ndarray]:
         """The memory of every output, in order."""

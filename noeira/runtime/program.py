@@ -12,6 +12,7 @@ from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, STEP, STEPS
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
+from noeira.ir.plan import OUTPUT, root_of
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
 from noeira.runtime import resume
 from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets, label
@@ -238,7 +239,7 @@ class Program:
             entry.bind_inputs(parts if whole else [pad(part, self.batch) for part in parts])
             for index, value in enumerate(outputs):
                 room = results[index][start : start + count] if whole else padded[index]
-                entry.bind(f"output {value.name}", room)
+                entry.bind(root_of(OUTPUT, value.name), room)
             entry.run()
             for index, room in enumerate(padded):
                 results[index][start:] = room[:count]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import Entry
 from noeira.ir.graph import ComputeGraph
-from noeira.ir.plan import STATE
+from noeira.ir.plan import OUTPUT, STATE, root_of
 from noeira.ir.states import BAD
 from noeira.log import log_once
 from noeira.runtime.built_unit import BuiltUnit
@@ -27,7 +27,7 @@ class ReferenceEntry(EntryPoint):
             self.call()
             if time.perf_counter() > end:
                 return step + 1
-            bad = self.arrays.get(f"{STATE} {BAD}")
+            bad = self.arrays.get(root_of(STATE, BAD))
             if bad is not None and bad[()] >= 0:
                 return step + 1
         return steps
@@ -39,14 +39,14 @@ class ReferenceEntry(EntryPoint):
         from noeira.ir.interpret import interpret
 
         values = interpret(self.graph, self.given())
-        states = [self.arrays[f"{STATE} {u.state.name}"] for u in self.graph.updates]
+        states = [self.arrays[root_of(STATE, u.state.name)] for u in self.graph.updates]
         new = [np.asarray(values[u.new.name]) for u in self.graph.updates]
         # What an op gave may be the very memory of a state that is written before it is read.
         new = [a.copy() if any(np.may_share_memory(a, s) for s in states) else a for a in new]
         for state, array in zip(states, new, strict=True):
             state[...] = array
         for value in self.graph.outputs:
-            self.arrays[f"output {value.name}"][...] = values[value.name]
+            self.arrays[root_of(OUTPUT, value.name)][...] = values[value.name]
 
 
 @dataclass(frozen=True)

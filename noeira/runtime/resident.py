@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import DataError, ShapeError
-from noeira.ir.plan import OUTPUT
+from noeira.ir.plan import OUTPUT, root_of
 from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, metric_count, metric_sum, total
 from noeira.runtime.arguments import checked_samples, inputs_and_targets
 
@@ -90,7 +90,7 @@ class TrainingData(ResidentData):
             order.run()
             for point in self.points:
                 root = point.input_roots[ORDER_INPUT]
-                point.take_over(root, order, f"{OUTPUT} {ORDER}")
+                point.take_over(root, order, root_of(OUTPUT, ORDER))
         elif self.ordered_epoch is None:
             self.give(ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
         self.ordered_epoch = epoch

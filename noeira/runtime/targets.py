@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from noeira.codegen.choices import ChoicesLike, chosen_table
-from noeira.codegen.language import CUDA, C, Language
-from noeira.errors import DeviceError, OptionError
+from noeira.codegen.language import CUDA, C, Language, language_of
+from noeira.errors import CompilerError, DeviceError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
 
 if TYPE_CHECKING:
@@ -104,6 +104,27 @@ def open_reference(choices: Choices) -> ReferenceToolchain:
     return ReferenceToolchain()
 
 
+def c_toolchain_for(target: Target) -> Toolchain:
+    """C for the vector unit of this machine."""
+    from noeira.runtime.build.cache import open_cache
+    from noeira.runtime.c.compiler import require_compiler
+    from noeira.runtime.c.toolchain import CToolchain
+
+    cache = open_cache()
+    compiler = require_compiler(cache)
+    if compiler.isa != target.machine:
+        own, wanted = compiler.isa.name, target.machine.name
+        raise CompilerError(f"this machine's compiler builds for {own}, not {wanted}")
+    return CToolchain(compiler, cache, target.choices)
+
+
+def cuda_toolchain_for(target: Target) -> Toolchain:
+    """CUDA for a kind of GPU."""
+    from noeira.runtime.cuda.toolchain import cuda_toolchain
+
+    return cuda_toolchain(target.machine, target.choices)
+
+
 def own_isa() -> str:
     """The vector unit of this machine; without a compiler the one that needs none."""
     from noeira.codegen.c.isa import PLAIN
@@ -121,6 +142,7 @@ def usual_gpu() -> str:
 
 
 USUAL_MACHINES = {C: own_isa, CUDA: usual_gpu}
+TOOLCHAINS = {C: c_toolchain_for, CUDA: cuda_toolchain_for}
 TARGETS = {
     target.name: target
     for target in (
@@ -130,6 +152,13 @@ TARGETS = {
         RuntimeTarget("reference", None, (), open_reference),
     )
 }
+
+
+def toolchain_for(target: Target) -> Toolchain:
+    """What builds units for a target, which need not run here. Raises CompilerError where no
+    compiler does, with how to get one.
+    """
+    return TOOLCHAINS[language_of(target.name)](target)
 
 
 def target_called(name: str) -> RuntimeTarget:

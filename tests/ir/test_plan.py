@@ -13,7 +13,18 @@ from noeira.errors import VerifyError
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.graph import ComputeGraph, Node, Value
 from noeira.ir.interpret import interpret
-from noeira.ir.plan import ARENA, LITERAL, Call, Choice, Place, Plan, Stage, parse_plan
+from noeira.ir.plan import (
+    ARENA,
+    LITERAL,
+    Call,
+    Choice,
+    Place,
+    Plan,
+    Stage,
+    parse_plan,
+    root_of,
+    split_root,
+)
 from noeira.ir.storage import overwritable
 from noeira.ir.text.dump import Dump
 from noeira.ir.types import ALIGNMENT
@@ -214,3 +225,11 @@ def test_choices_are_the_only_thing_a_plan_takes_from_its_target():
     one = make_plan(graph, lambda n: Choice((Stage("a"),)), "c avx2")
     two = make_plan(graph, lambda n: Choice((Stage("b"), Stage("c"))), "c neon")
     assert (one.places, one.arena) == (two.places, two.arena)
+
+
+@pytest.mark.parametrize("kind", ["input", "state", "output", "literal"])
+def test_roots_are_put_together_and_taken_apart_in_one_place(kind: str) -> None:
+    root = root_of(kind, "d.0.x")
+    assert root == f"{kind} d.0.x" and split_root(root) == (kind, "d.0.x")
+    assert (Place("y", root).kind, Place("y", root).owner) == (kind, "d.0.x")
+    assert split_root(ARENA) == (ARENA, "")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from needs import needs_cxx
+from needs import needs_compiler, needs_cxx
 
 import noeira
 from noeira.codegen.language import CUDA, C, language_of
+from noeira.codegen.targets import target_named
 from noeira.ir.choices import Choices
 from noeira.nn import Linear
+from noeira.runtime.c.compiler import require_compiler
 from noeira.runtime.cuda_cpu.toolchain import cuda_cpu_toolchain
 from noeira.runtime.reference import ReferenceToolchain
-from noeira.runtime.targets import TARGETS, first_of_each_language, running, target_called
+from noeira.runtime.targets import (
+    TARGETS,
+    first_of_each_language,
+    running,
+    target_called,
+    toolchain_for,
+)
 
 
 def test_files_are_run_by_the_targets_of_their_language() -> None:
@@ -24,6 +32,16 @@ def test_files_are_run_by_the_targets_of_their_language() -> None:
         CUDA: "cuda",
     }
     assert language_of("cuda sm_90") is CUDA and language_of("c avx2") is C
+
+
+@needs_compiler
+def test_a_target_has_a_toolchain_where_a_compiler_builds_for_it() -> None:
+    own = require_compiler().isa.name
+    target = target_named(f"c {own}", Choices(name="a table"))
+    assert toolchain_for(target).target == target
+    other = "neon" if own != "neon" else "avx2"
+    with pytest.raises(noeira.CompilerError, match=f"compiler builds for {own}, not {other}"):
+        toolchain_for(target_named(f"c {other}"))
 
 
 def test_a_target_that_there_is_not_is_answered_with_those_there_are() -> None:
@@ -78,6 +96,6 @@ def test_a_table_reaches_the_code_of_every_language() -> None:
 
 def test_a_program_says_which_target_it_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert noeira.compile(Linear[2, 3], target="reference").target == "reference"
-    monkeypatch.setattr("noeira.runtime.toolchain.c_toolchain", lambda choices: None)
+    monkeypatch.setattr("noeira.runtime.c.toolchain.c_toolchain", lambda choices: None)
     assert isinstance(TARGETS["cpu"].open(), ReferenceToolchain)
     assert noeira.compile(Linear[2, 3], target="cpu").target == "reference"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira.codegen.cuda.launches import stage_launches
-from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.language import CUDA, language_of
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import read_plan, unit_source
 from noeira.commands.support.options import check_entry
@@ -113,7 +113,7 @@ def refusal(path: str, message: str) -> str:
 def for_plan(plan: Plan, path: str, toolchain: CudaToolchain) -> CudaToolchain:
     """The toolchain for the GPU that a plan is for. Raises NoeiraError if it is for none."""
     target = target_named(plan.target)
-    if not isinstance(target, CudaTarget):
+    if language_of(target.name) is not CUDA:
         raise NoeiraError(
             f"{path} is for {plan.target}; check is for CUDA: check the .nir that it was made from"
         )

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from noeira.codegen.c.isa import ISAS
-from noeira.codegen.c.target import CTarget
 from noeira.codegen.choices import ChoicesLike, chosen_table
+from noeira.codegen.language import C, language_of
 from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import read_dump
@@ -132,10 +132,9 @@ def plan_target(plan: Plan, path: str, own: Target) -> Any:
     run it.
     """
     wanted = target_named(plan.target)
-    if not isinstance(own, CTarget) or not isinstance(wanted, CTarget):
-        fits = own.language == wanted.language
-    else:
-        fits = runs(own.machine.name, wanted.machine.name)
+    fits = own.language == wanted.language
+    if language_of(own.name) is C:
+        fits = fits and runs(own.machine.name, wanted.machine.name)
     if not fits:
         raise NoeiraError(
             f"{path} is for {plan.target}, this machine is {own.name}: "

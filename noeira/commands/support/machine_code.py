@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from noeira.errors import CompilerError
-from noeira.runtime.build.library import Library
 from noeira.runtime.cuda.builder import has_machine_code
-from noeira.runtime.cuda.toolchain import cuda_toolchain
+from noeira.runtime.targets import toolchain_for
 from noeira.stages import Stages
 
 # A kernel from its name to the bracket that closes it, the only one at the start of a line.
@@ -21,7 +20,7 @@ DECLARATION = re.compile(
 
 def ptx(stages: Stages, names: Sequence[str]) -> str:
     """The PTX of kernels. Raises CompilerError without a compiler."""
-    text = built(stages).entry.read("unit.ptx").decode()
+    text = toolchain_for(stages.target).build(stages.source).entry.read("unit.ptx").decode()
     return "\n".join(ptx_parts(text, names))
 
 
@@ -45,7 +44,7 @@ def machine_code(stages: Stages, names: Sequence[str]) -> str:
     from noeira.runtime.build.cache import open_cache
     from noeira.runtime.cuda.sass import sass
 
-    library = built(stages)
+    library = toolchain_for(stages.target).build(stages.source)
     if not has_machine_code(library):
         raise CompilerError(
             f"the compiler here makes no machine code for {stages.plan.target.split()[-1]}, which "
@@ -53,11 +52,3 @@ def machine_code(stages: Stages, names: Sequence[str]) -> str:
         )
     found = open_cache().work(lambda folder: sass(library.binary, names, folder))
     return "\n".join(f"{name}:\n{text}" for name, text in found.items())
-
-
-def built(stages: Stages) -> Library:
-    """The unit, compiled."""
-    from noeira.codegen.cuda.target import CudaTarget
-
-    assert isinstance(stages.target, CudaTarget)
-    return cuda_toolchain(stages.target.machine).build(stages.source)

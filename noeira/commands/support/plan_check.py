@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from noeira.codegen.targets import target_named
 from noeira.errors import VerifyError
-from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, STATE, Plan, call_text, place_text
+from noeira.ir.plan import (
+    ARENA,
+    INPUT,
+    LITERAL,
+    OUTPUT,
+    STATE,
+    Plan,
+    call_text,
+    place_text,
+    root_of,
+)
 from noeira.ir.types import ALIGNMENT
 from noeira.planning.first_fit import Span, collision
 from noeira.planning.memory import Planner, workspace_span
@@ -83,7 +93,7 @@ def room_sizes(plan: Plan) -> dict[str, int]:
     graph = plan.graph
     return {
         ARENA: plan.arena,
-        **{f"{INPUT} {i.value.name}": i.value.type.nbytes for i in graph.inputs},
-        **{f"{STATE} {s.value.name}": s.value.type.nbytes for s in graph.states},
-        **{f"{OUTPUT} {v.name}": v.type.nbytes for v in graph.outputs},
+        **{root_of(INPUT, i.value.name): i.value.type.nbytes for i in graph.inputs},
+        **{root_of(STATE, s.value.name): s.value.type.nbytes for s in graph.states},
+        **{root_of(OUTPUT, v.name): v.type.nbytes for v in graph.outputs},
     }

@@ -12,6 +12,7 @@ from noeira.errors import NoeiraError
 from noeira.ir.arrays import is_float, restored
 from noeira.ir.graph import ComputeGraph, Input, State
 from noeira.ir.initial import begin_state
+from noeira.ir.plan import INPUT, STATE, root_of
 from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, uniform01
 from noeira.ir.states import ORDER, PARAMS
 from noeira.ir.types import computed
@@ -42,7 +43,7 @@ def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
         wanted = {n: a for n, a in places.items() if n in given or not n.startswith(BESIDE)}
         assign(wanted, given, weights)
     for name, array in arrays.items():
-        entry.bind(f"state {name}", array)
+        entry.bind(root_of(STATE, name), array)
 
 
 def initial_state(graph: ComputeGraph, state: State, seed: int) -> np.ndarray:
@@ -67,7 +68,7 @@ def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
     declared = entry.graph.inputs
     if inputs is None:
         for index, given in enumerate(declared):
-            entry.bind(f"input {given.value.name}", drawn_input(given, seed, index))
+            entry.bind(root_of(INPUT, given.value.name), drawn_input(given, seed, index))
         return
     arrays = read_arrays(inputs)
     names = [given.value.name for given in declared]
@@ -76,7 +77,7 @@ def bind_inputs(entry: EntryPoint, seed: int, inputs: str | None) -> None:
     for given in declared:
         array = aligned_zeros(given.value.type)
         array[...] = checked(given, restored(arrays[given.value.name], given.value.type.dtype))
-        entry.bind(f"input {given.value.name}", array)
+        entry.bind(root_of(INPUT, given.value.name), array)
 
 
 def drawn_input(given: Input, seed: int, index: int) -> np.ndarray:
@@ -110,7 +111,7 @@ def results(entry: EntryPoint) -> dict[str, np.ndarray]:
     graph = entry.graph
     updated = {update.state.name for update in graph.updates}
     kept = [s for s in graph.states if s.value.name in updated or PARAMS in updated]
-    arrays = {state.value.name: entry.arrays[f"state {state.value.name}"] for state in kept}
+    arrays = {state.value.name: entry.arrays[root_of(STATE, state.value.name)] for state in kept}
     outputs = {f"{BESIDE}{value.name}": entry.output(value.name) for value in graph.outputs}
     return outputs | named_states(graph, arrays, kept)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.interface import TIMED, entry_symbol, stamps_per_step
-from noeira.ir.plan import Plan
+from noeira.ir.plan import STATE, Plan, root_of
 from noeira.ir.types import TensorType
 from noeira.runtime.c.compiled_entry import CompiledEntry
 from noeira.runtime.store import aligned_zeros
@@ -71,7 +71,9 @@ class TimedEntry(CompiledEntry):
         import numpy as np
 
         names = {update.state.name for update in self.graph.updates}
-        first = {root: self.arrays[root].copy() for root in (f"state {name}" for name in names)}
+        first = {
+            root: self.arrays[root].copy() for root in (root_of(STATE, name) for name in names)
+        }
         most = max(2, MOST_STAMPS // self.stamps // self.most_shares)
         room = aligned_zeros(TensorType("i64", (self.most_shares, most, self.stamps)))
         # Its pages become real now, not in the middle of a launch.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.codegen.interface import io_names
 from noeira.errors import DeviceError, DeviceMemoryError
-from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan
+from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan, root_of, split_root
 from noeira.ir.states import BAD
 from noeira.runtime.device.bound_launches import Arena, launches_of, with_largest_values
 from noeira.runtime.device.device import BoundLaunch, Device, Memory, rounded
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SMALL_BYTES = 4096
 # Bytes of states that are put aside at most.
 MOST_KEPT = 64 << 20
-BAD_STATE = f"{STATE} {BAD}"
+BAD_STATE = root_of(STATE, BAD)
 
 
 class LaunchedEntry(EntryPoint):
@@ -53,7 +53,7 @@ class LaunchedEntry(EntryPoint):
         given = (*(i.value for i in graph.inputs), *(s.value for s in graph.states))
         types = [value.type for value in (*given, *graph.outputs)]
         self.types = dict(zip(io_names(plan), types, strict=True))
-        self.updated = {f"{STATE} {update.state.name}" for update in graph.updates}
+        self.updated = {root_of(STATE, update.state.name) for update in graph.updates}
         # Roots that are not in the transfer: states of the store that are large, inputs that were
         # bound for many calls and those of them to send, and what is another entry's.
         self.mirrors: dict[str, Mirror] = {}
@@ -79,7 +79,7 @@ class LaunchedEntry(EntryPoint):
         only when it is bound again; what is small is copied from and to its array at each call.
         """
         self.arrays[root] = array
-        if root.startswith(f"{INPUT} "):
+        if split_root(root)[0] == INPUT:
             self.is_prepared &= root in self.resident
             self.unsent.add(root)
             self.taken.pop(root, None)
@@ -87,7 +87,7 @@ class LaunchedEntry(EntryPoint):
             self.is_prepared = False
 
     def bind_state(self, name: str, array: np.ndarray, store: Store | None = None) -> None:
-        root = f"{STATE} {name}"
+        root = root_of(STATE, name)
         if store is None or array.nbytes <= SMALL_BYTES:
             self.bind(root, array)
             return
@@ -117,7 +117,7 @@ class LaunchedEntry(EntryPoint):
             self.is_prepared = False
 
     def given(self) -> dict[str, np.ndarray]:
-        states = {root.split(" ", 1)[1]: mirror.read() for root, mirror in self.mirrors.items()}
+        states = {split_root(root)[1]: mirror.read() for root, mirror in self.mirrors.items()}
         return super().given() | states
 
     def run(self, steps: int = 1) -> int:
