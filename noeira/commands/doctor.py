@@ -221,7 +221,7 @@ def gpus() -> Iterator[Finding]:
     """pycuda, the driver, and every GPU."""
     from noeira.codegen.cuda.arch import OLDEST, capability_of
     from noeira.runtime.cuda.driver import found_devices
-    from noeira.runtime.device.device import gigabytes
+    from noeira.runtime.out_of_memory import gigabytes
 
     there = {"pycuda": installed("pycuda") or "", "NVIDIA driver": ""}
     try:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.ir.entry import Entry, Purpose
-    from noeira.nn.metrics import Metric
     from noeira.runtime.built_unit import BuiltUnit
     from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.resident import BuiltData
@@ -57,8 +56,8 @@ class Program:
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
-    `reference`. choices: the table it is compiled with. metrics: by the names that `evaluate`
-    gives them. buffers: their paths.
+    `reference`. choices: the table it is compiled with. metrics: by the names that
+    `evaluate` gives them, whether each is a share of a whole. buffers: their paths.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Program:
         seed: int,
         trains: bool,
         evaluates: bool,
-        metrics: Mapping[str, type[Metric]] | None = None,
+        metrics: Mapping[str, bool] | None = None,
         buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,

@@ -28,7 +28,7 @@ def aligned_zeros(type: TensorType) -> np.ndarray:
     try:
         room = np.zeros(type.nbytes + ALIGNMENT, np.uint8)
     except (MemoryError, OverflowError, ValueError):
-        from noeira.runtime.device.device import out_of_host_memory
+        from noeira.runtime.out_of_memory import out_of_host_memory
 
         raise out_of_host_memory(type.nbytes) from None
     start = -room.ctypes.data % ALIGNMENT

@@ -114,7 +114,7 @@ class Trainer:
         it.
         """
         program, stopped = self.program, False
-        shares = frozenset(name for name, kind in program.metrics.items() if kind.share)
+        shares = frozenset(name for name, share in program.metrics.items() if share)
 
         def ends(steps: int) -> bool:
             nonlocal stopped

@@ -19,9 +19,9 @@ from fake_device import FakeDevice, launched_unit
 from noeira.errors import DeviceError, NotFiniteError
 from noeira.ir.types import TensorType
 from noeira.runtime.device import launched_entry
-from noeira.runtime.device.bound_launches import largest_values
 from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.device.mirror import Mirror, mirror_of
+from noeira.runtime.out_of_memory import largest_values
 from noeira.runtime.program import Program
 from noeira.runtime.store import Store, aligned_zeros
 

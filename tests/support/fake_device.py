@@ -20,8 +20,9 @@ from noeira.ir.plan import Choice, Plan, Stage
 from noeira.ir.types import TensorType
 from noeira.planning.memory import make_plan
 from noeira.runtime.built_unit import BuiltUnit
-from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
+from noeira.runtime.device.device import BoundLaunch, Device
 from noeira.runtime.device.launched_entry import LaunchedEntry
+from noeira.runtime.out_of_memory import out_of_memory
 
 Operation = tuple[str, int]
 

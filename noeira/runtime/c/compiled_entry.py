@@ -41,7 +41,7 @@ class CompiledEntry(EntryPoint):
             super().__init__(plan.graph)
             self.use_arena(aligned_zeros(TensorType("u8", (max(plan.arena, 1),))))
         except DeviceMemoryError as error:
-            from noeira.runtime.device.bound_launches import with_largest_values
+            from noeira.runtime.out_of_memory import with_largest_values
 
             raise with_largest_values(error, "the host", plan) from None
         self.function: Any = library[entry_symbol(plan.name)]

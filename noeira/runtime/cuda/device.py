@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from noeira.codegen.cuda.arch import OLDEST, arch_name, capability_of
 from noeira.errors import DeviceError
 from noeira.runtime.cuda.driver import FORKED, require_pycuda, words
-from noeira.runtime.device.device import BoundLaunch, Device, out_of_memory
+from noeira.runtime.device.device import BoundLaunch, Device
 from noeira.runtime.fork import Lock
+from noeira.runtime.out_of_memory import out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np

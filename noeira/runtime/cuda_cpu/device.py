@@ -12,7 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noeira.runtime.device.device import BoundLaunch, Device, host_memory, out_of_host_memory
+from noeira.runtime.device.device import BoundLaunch, Device
+from noeira.runtime.out_of_memory import host_memory, out_of_host_memory
 
 if TYPE_CHECKING:
     import numpy as np

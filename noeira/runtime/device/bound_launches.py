@@ -13,16 +13,12 @@ from noeira.runtime.device.device import (
     BoundLaunch,
     Device,
     Memory,
-    out_of_memory,
     rounded,
 )
 
 if TYPE_CHECKING:
-    from noeira.errors import DeviceMemoryError
     from noeira.ir.graph import Value
 
-# Values that are named when memory runs out.
-NAMED = 3
 # The smallest thing that a kernel puts into its workspace, in bytes.
 WORKSPACE_ITEM = 4
 
@@ -102,19 +98,3 @@ def arguments(
         *(argument(v, INPUT) for v in call.node.inputs),
         *(argument(v, OUTPUT) for v in call.node.outputs),
     )
-
-
-def with_largest_values(error: DeviceMemoryError, place: str, plan: Plan) -> DeviceMemoryError:
-    """The same error with the largest values of a plan. place: what is out of memory."""
-    largest = largest_values(plan)[:NAMED]
-    return out_of_memory(place, error.asked, error.free, error.total, largest)
-
-
-def largest_values(plan: Plan) -> list[tuple[str, int]]:
-    """Values with memory of their own and their bytes, the largest first: one for each place."""
-    names = dict[tuple[str, int, int], str]()
-    for place in plan.places:
-        if place.kind != LITERAL:
-            names.setdefault((place.root, place.offset, place.size), f"%{place.name}")
-    found = [(name, size) for (_, _, size), name in names.items()]
-    return sorted(found, key=lambda pair: -pair[1])

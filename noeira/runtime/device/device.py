@@ -7,17 +7,15 @@ Everything is done in the order in which it was asked for, as in one CUDA stream
 
 from __future__ import annotations
 
-import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.codegen.cuda.arch import Arch, capability_of
-from noeira.errors import DeviceMemoryError
 from noeira.ir.types import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -163,36 +161,3 @@ class Device(ABC):
 def rounded(nbytes: int) -> int:
     """Up to the next multiple of the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-
-def gigabytes(nbytes: int) -> str:
-    """`1.25 GB`, or a smaller unit."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if nbytes >= size:
-            return f"{nbytes / size:,.2f} {unit}"
-    return f"{nbytes} bytes"
-
-
-def host_memory() -> tuple[int, int]:
-    """Free and all bytes of the host's memory."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
-
-
-def out_of_host_memory(asked: int) -> DeviceMemoryError:
-    """The error for memory that the host does not have."""
-    return out_of_memory("the host", asked, *host_memory())
-
-
-def out_of_memory(
-    device: str, asked: int, free: int, total: int, largest: Sequence[tuple[str, int]] = ()
-) -> DeviceMemoryError:
-    """The error for an allocation that failed. largest: names of values, and their bytes."""
-    text = (
-        f"out of memory on {device}: asked for {gigabytes(asked)}, "
-        f"{gigabytes(free)} of {gigabytes(total)} are free"
-    )
-    if largest:
-        values = ", ".join(f"{name} ({gigabytes(nbytes)})" for name, nbytes in largest)
-        text += f"; the largest values are {values}: try a smaller batch"
-    return DeviceMemoryError(text, asked, free, total)

@@ -22,12 +22,13 @@ from noeira.codegen.interface import io_names
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan, root_of, split_root
 from noeira.ir.states import BAD
-from noeira.runtime.device.bound_launches import Arena, launches_of, with_largest_values
+from noeira.runtime.device.bound_launches import Arena, launches_of
 from noeira.runtime.device.device import BoundLaunch, Device, Memory, rounded
 from noeira.runtime.device.mirror import Mirror, mirror_of
 from noeira.runtime.device.transfer import Transfer
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
 from noeira.runtime.interrupts import PutOff
+from noeira.runtime.out_of_memory import with_largest_values
 
 if TYPE_CHECKING:
     import numpy as np
