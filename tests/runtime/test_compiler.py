@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from needs import needs_compiler
-from noeira.nn.core.trace import trace
 
 import noeira
 from noeira import job as job_module
@@ -39,6 +38,7 @@ from noeira.nn import (
 )
 from noeira.runtime.build.library import Library
 from noeira.runtime.c.toolchain import CToolchain, c_toolchain
+from noeira.tracing import traced
 
 Net = Sequential[LinearReLU[6, 5], Linear[5, 3]]
 OPTIONS = {"loss": CrossEntropy, "optimizer": Adam(), "batch": 4}
@@ -299,19 +299,19 @@ def test_a_program_keeps_no_files_of_the_cache() -> None:
 
 
 def test_an_entry_is_traced_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    traced = list[str]()
+    phases = list[str]()
 
-    def spy(net: type[noeira.nn.Module], **options: Any) -> ComputeGraph:
-        traced.append(options["phase"])
-        return trace(net, **options)
+    def spy(net: Any, options: Any, phase: Any, entry: str) -> ComputeGraph:
+        phases.append(phase)
+        return traced(net, options, phase, entry)
 
-    monkeypatch.setattr(job_module, "trace", spy)
+    monkeypatch.setattr(job_module, "traced", spy)
     job = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam())
-    assert job.entry("order").dump.graph.name == "sequential.order" and not traced
-    assert job.entry().name == job.entry("step").name == "step" and traced == ["train"]
+    assert job.entry("order").dump.graph.name == "sequential.order" and not phases
+    assert job.entry().name == job.entry("step").name == "step" and phases == ["train"]
     assert [job.entry(name).name for name in ("gradients", "steps")] == ["gradients", "steps"]
-    assert traced == ["train"], "they begin with what a step begins with"
-    assert len(job.entries()) == 3 and traced == ["train", "eval"]
+    assert phases == ["train"], "they begin with what a step begins with"
+    assert len(job.entries()) == 3 and phases == ["train", "eval"]
 
 
 def test_jobs_name_their_entries() -> None:
