@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -52,3 +53,12 @@ def near_linear(action: Callable[[Any], object], small: Any, twice: Any) -> bool
         timed(lambda: action(twice), False)[0] < 2.6 * timed(lambda: action(small), False)[0]
         for _ in range(5)
     )
+
+
+def seconds_of_children(action: Callable[[], object]) -> float:
+    """The process time of the processes that an action starts and waits for."""
+    before = os.times()
+    action()
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system
