@@ -249,7 +249,7 @@ def test_the_target_is_what_the_loss_takes():
 
 
 def test_metrics_are_numbered():
-    graph = trace(Linear[3, 4], loss=CrossEntropy, metrics=(Accuracy, TopK[2], TopK[2]))
+    graph = trace(Linear[3, 4], loss=CrossEntropy, metrics=(Accuracy, TopK[2], TopK[3]))
     assert [n.origin.path for n in graph.nodes] == [
         "net",
         "loss",

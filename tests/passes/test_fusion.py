@@ -104,7 +104,7 @@ def twin(net: Any) -> Any:
         parts = tuple(map(twin, net.parts()))
         if net.family in (Repeat, Residual):
             return net.family.make((*net.values[:-1], parts[0]))
-        return net.family.make((parts,))
+        return net.family.make((parts, *net.values[1:]))
     return net
 
 

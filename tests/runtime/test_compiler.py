@@ -328,7 +328,6 @@ def test_jobs_name_their_entries() -> None:
     assert [entry.name for entry in job.training(10).entries] == ["steps", "steps.last"]
     assert [entry.name for entry in job.training(8).entries] == ["steps"]
     assert [entry.name for entry in job.evaluation(3).entries] == ["evaluate"]
-    assert not job.evaluation(0).entries
 
 
 def test_a_data_set_is_gone_through_in_turns() -> None:
