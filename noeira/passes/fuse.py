@@ -41,6 +41,7 @@ class Work:
         self.nodes = graph.nodes
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
         self.views = reshaping(graph.nodes)
+        self.reasons = dict[object, str]()
         self.readers = defaultdict[str, list[int]](list)
         for i, node in enumerate(graph.nodes):
             for value in node.inputs:
@@ -53,7 +54,11 @@ class Work:
 
     def refusal(self, body: Body) -> str:
         """Why nodes, with their views, cannot be one kernel; empty if they can."""
-        if reason := refusal(body):
+        # Networks have the same blocks many times.
+        form = structure(body)
+        if form not in self.reasons:
+            self.reasons[form] = refusal(body)
+        if reason := self.reasons[form]:
             return reason
         return "a value leaves it and comes back" if self.path_returns(body) else ""
 
@@ -75,6 +80,20 @@ class Work:
                     seen.add(reader)
                     pending.append(self.nodes[reader])
         return False
+
+
+def structure(body: Body) -> tuple[object, ...]:
+    """What nodes are but for the names of their values, which have numbers instead."""
+    numbers = dict[str, int]()
+    return tuple(
+        (
+            part.op,
+            part.attrs,
+            *((numbers.setdefault(v.name, len(numbers)), v.type) for v in part.inputs),
+            *((numbers.setdefault(v.name, len(numbers)), v.type) for v in part.outputs),
+        )
+        for part in body
+    )
 
 
 @dataclass(frozen=True)
