@@ -15,9 +15,11 @@ from noeira.ir.plan import Plan
 
 SYMBOL = "noeira_plans"
 # The definition of the plans in a unit, what it begins with in CUDA, and one of its lines.
-PLANS = re.compile(rf"const char {SYMBOL}\[\] =\n((?:\s*\"(?:[^\"\\\n]|\\.)*\"\s*)+);")
+STRING = re.compile(r'"([^"\\\n]*(?:\\.[^"\\\n]*)*)"')
+PLANS = re.compile(
+    rf"const char {SYMBOL}\[\] =\n((?:\s*{STRING.pattern.replace('(', '(?:', 1)})+)\s*;"
+)
 DEVICE = 'extern "C" __device__ '
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 ESCAPES = {"n": "\n"}
 # A launch as a unit of CUDA lists it.
 LAUNCH = re.compile(r"^//   (\w+)<<<", flags=re.MULTILINE)

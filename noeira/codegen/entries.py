@@ -104,10 +104,14 @@ class EntryView:
     @property
     def is_long(self) -> bool:
         """Whether it takes so long that waking sleeping threads is worth it from the beginning."""
-        costs = [node_cost(call.node) for call in self.plan.calls]
-        moved = sum(cost.bytes_read + cost.bytes_written for cost in costs)
-        seconds = sum(cost.flops for cost in costs) / SLOW_FLOPS + moved / SLOW_BYTES
-        return seconds > LONG_SECONDS
+        seconds = 0.0
+        for call in self.plan.calls:
+            cost = node_cost(call.node)
+            seconds += cost.flops / SLOW_FLOPS
+            seconds += (cost.bytes_read + cost.bytes_written) / SLOW_BYTES
+            if seconds > LONG_SECONDS:
+                return True
+        return False
 
     def timed(self) -> EntryView:
         """The same, taking down the time around every launch."""

@@ -27,6 +27,7 @@ from noeira.ir.forms import refusal
 from noeira.ir.fused import close, reshaping, with_views
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin, Value
 from noeira.ir.order import ordered_and_stuck, topological
+from noeira.ir.structure import structure
 from noeira.passes.base import Pass, same_nodes
 
 Body = tuple[Node, ...]
@@ -54,7 +55,6 @@ class Work:
 
     def refusal(self, body: Body) -> str:
         """Why nodes, with their views, cannot be one kernel; empty if they can."""
-        # Networks have the same blocks many times.
         form = structure(body)
         if form not in self.reasons:
             self.reasons[form] = refusal(body)
@@ -80,20 +80,6 @@ class Work:
                     seen.add(reader)
                     pending.append(self.nodes[reader])
         return False
-
-
-def structure(body: Body) -> tuple[object, ...]:
-    """What nodes are but for the names of their values, which have numbers instead."""
-    numbers = dict[str, int]()
-    return tuple(
-        (
-            part.op,
-            part.attrs,
-            *((numbers.setdefault(v.name, len(numbers)), v.type) for v in part.inputs),
-            *((numbers.setdefault(v.name, len(numbers)), v.type) for v in part.outputs),
-        )
-        for part in body
-    )
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from noeira.ir.plan import (
     root_of,
 )
 from noeira.ir.storage import Holding, Literal, Memory, readers, takes_over, writers
+from noeira.ir.structure import asked_once
 from noeira.ir.types import DTYPE_BYTES
 from noeira.planning.first_fit import Span, first_fit
 
@@ -44,7 +45,7 @@ from noeira.planning.first_fit import Span, first_fit
 def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
     """The plan of a scheduled graph. Raises VerifyError if an update cannot happen in place."""
     planner = Planner.of(graph)
-    choices = [choose(node) for node in planner.launching]
+    choices = asked_once(planner.launching, choose)
     lives = planner.lifetimes()
     spans = [span for span in lives.values() if span.root == ARENA]
     workspaces = [workspace_span(i, choice) for i, choice in enumerate(choices) if choice.workspace]
