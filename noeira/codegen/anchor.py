@@ -152,7 +152,7 @@ def rows_operand(body: Body) -> Value:
     """The operand whose rows the anchor's kernel runs over, of the shape that it takes it in."""
     anchor = body.anchor
     assert anchor is not None
-    return replace(anchor.inputs[anchor.op.rows_at], type=anchor.rows)
+    return replace(anchor.inputs[anchor.rows_at], type=anchor.rows)
 
 
 def rows_dtype(body: Body) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -160,18 +159,14 @@ def named_operands(body: Body, by_id: Mapping[str, Operand]) -> Operands:
     if body.anchor is None:
         return Operands()
     op, places = body.anchor.op, range(len(body.anchor.inputs))
-    found: list[Any] = [by_id.get(operand_id(body, body.anchor, place), MADE) for place in places]
-    if op.operands and op.operands[-1] == variadic(op):
-        rest = len(op.operands) - 1
-        found = [*found[:rest], tuple(found[rest:])]
-    given = dict(zip(op.operands, found, strict=False))
-    return Operands(**(dict.fromkeys(op.operands, ABSENT) | given))
-
-
-def variadic(op: Op) -> str:
-    """The name under which the shape rule of an op takes any number of operands, if it does."""
-    parameters = inspect.signature(op.infer).parameters.values()
-    return next((one.name for one in parameters if one.kind is one.VAR_POSITIONAL), "")
+    ids = [operand_id(body, body.anchor, place) for place in places]
+    found: list[Any] = [
+        ABSENT if id is None else by_id.get(id, MADE) for id in body.anchor.arguments(ids)
+    ]
+    if op.variadic:
+        alone = len(op.operands) - 1
+        found = [*found[:alone], tuple(found[alone:])]
+    return Operands(**dict(zip(op.operands, found, strict=True)))
 
 
 def named_results(body: Body, by_id: Mapping[str, Operand]) -> Results:
@@ -179,9 +174,11 @@ def named_results(body: Body, by_id: Mapping[str, Operand]) -> Results:
     if body.anchor is None:
         return Results()
     targets = dict(zip((v.name for v in body.outputs), body.targets, strict=True))
-    found = [by_id[targets[v.name]] if v.name in targets else ABSENT for v in body.anchor.outputs]
-    names = [name or "y" for name in body.anchor.op.results]
-    return Results(**(dict.fromkeys(names, ABSENT) | dict(zip(names, found, strict=False))))
+    pairs = zip(body.anchor.results, body.anchor.outputs, strict=True)
+    found = {result: by_id[targets[v.name]] for result, v in pairs if v.name in targets}
+    return Results(
+        **{result or "y": found.get(result, ABSENT) for result in body.anchor.op.results}
+    )
 
 
 def template_text(body: Body, view: Kernel, target: Target) -> str:

@@ -95,7 +95,7 @@ class Lowered:
         """Compute the result of an element-wise part."""
         op = cast(elementwise.Elementwise, part.op)
         shape = part.outputs[0].type.shape
-        operands = {name: self.operand(part, i, shape) for i, name in enumerate(op.operands)}
+        operands = {name: self.operand(part, i, shape) for i, name in enumerate(part.operands)}
         self.random |= any(is_key(part, i) for i in range(len(part.inputs)))
         self.assign(part.outputs[0], op.expression(part.attrs), operands)
 
@@ -129,7 +129,7 @@ def is_key(part: Node, position: int) -> bool:
     op = part.op
     if not isinstance(op, elementwise.Elementwise) or not op.numbers:
         return False
-    return op.operands[position] in keys(op.expression(part.attrs))
+    return part.operands[position] in keys(op.expression(part.attrs))
 
 
 def needed(parts: tuple[Node, ...], wanted: set[str]) -> tuple[Node, ...]:
@@ -167,7 +167,7 @@ def lowered_head(body: Body, wanted: set[str], constants: dict[str, str]) -> Ele
     """The code before an anchor for its operand and other values; constants have names already."""
     if body.anchor is None or "head" not in body.anchor.op.takes:
         return Elementwise("")
-    place = body.anchor.op.rows_at
+    place = body.anchor.rows_at
     taken = body.anchor.inputs[place]
     lowered = Lowered(body, computed(taken.type.dtype), taken.type.shape, letter=HEAD)
     lowered.lowering.constants |= constants

@@ -5,8 +5,10 @@ checked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from contextlib import suppress
+from dataclasses import MISSING, fields, replace
 from functools import cache
+from itertools import product
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from noeira.errors import OptionError, VerifyError
@@ -76,6 +78,18 @@ def generic(cls: type[T]) -> T:
     """
     kinds = declared(cls)
     return cls(**{n: example(kinds[n]) for n in kinds if kinds[n] is float or n in required(cls)})
+
+
+@cache
+def variants(cls: type[T]) -> tuple[T, ...]:
+    """`generic`, then the same with every other choice of its flags that there can be."""
+    base, found = generic(cls), list[T]()
+    flags = {name: getattr(base, name) for name, kind in declared(cls).items() if kind is bool}
+    for chosen in product(*((value, not value) for value in flags.values())):
+        # A choice that the class refuses no node has.
+        with suppress(OptionError):
+            found.append(replace(base, **dict(zip(flags, chosen, strict=True))))  # type: ignore[type-var]
+    return tuple(found)
 
 
 def example(kind: Any) -> Any:

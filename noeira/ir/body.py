@@ -43,7 +43,7 @@ class Body:
         """The stem of the template: the anchor's, or `map`."""
         if self.anchor is None:
             return "map"
-        return self.anchor.op.stem(self.anchor.attrs, *(v.type for v in self.anchor.inputs))
+        return self.anchor.op.stem(self.anchor.attrs, *self.anchor.types)
 
     @property
     def moved_bytes(self) -> int:

@@ -32,7 +32,7 @@ Hint = str | tuple[str, ...]
 
 
 def each_hint(hint: Hint, results: Sequence[str]) -> tuple[str, ...]:
-    """A hint for every result of a node. results: their names in the op, as many as there are."""
+    """A hint for every result of a node. results: the names of those that there are."""
     if isinstance(hint, tuple):
         return hint
     return (hint, *(f"{hint}.{name}" for name in results[1:]))
@@ -151,7 +151,7 @@ class Builder:
         rule = op(name)
         packed = filled(rule.name, rule.Attrs, attrs)
         types = rule.types(packed, [v.type for v in inputs])
-        hints = each_hint(hint or name, rule.results[: len(types)])
+        hints = each_hint(hint or name, rule.given_results(packed))
         outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))
         self.nodes.append(Node(rule, inputs, outputs, packed, self.origin, self.stamp))
         return outputs[0] if len(outputs) == 1 else outputs

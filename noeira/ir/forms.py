@@ -112,7 +112,7 @@ def no_gain(made: Mapping[str, Node], anchor: Node, anchored: bool) -> str:
     name, maker = anchor.op.name, list(made.values())[-1].op.name
     if anchored:
         return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
-    makes_rows = anchor.inputs[anchor.op.rows_at].name in made
+    makes_rows = anchor.inputs[anchor.rows_at].name in made
     why = "put it into the type before it" if makes_rows else "it lies in memory all the same"
     return f"{maker} before {name} gains nothing: {why}"
 

@@ -14,7 +14,7 @@ from noeira.ir.types import TensorType
 class Fused(Op):
     """One kernel that does what its body says; `inline` opens it."""
 
-    name = "fused"
+    name, operands = "fused", ("operands",)
 
     def infer(self, attrs: Attrs, *operands: TensorType) -> tuple[TensorType, ...]:
         raise ShapeError(

@@ -5,7 +5,7 @@ way.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,23 +24,35 @@ class Backward:
     """What an op's `vjp` is given: its node, the cotangents of the results, and which operands
     matter.
 
-    cotangents: one for each result, None where nothing flows. wanted: whether each input matters.
+    flows: a cotangent for each output of the node, None where nothing flows. wanted: whether each
+    of its inputs matters.
     """
 
     builder: Builder
     node: Node
-    cotangents: tuple[Value | None, ...]
+    flows: tuple[Value | None, ...]
     wanted: tuple[bool, ...]
 
+    # Those that an op always has are most of them: `Any` saves it from asking for each.
     @property
-    def inputs(self) -> tuple[Value, ...]:
-        """The operands of the node."""
-        return self.node.inputs
+    def inputs(self) -> tuple[Any, ...]:
+        """A value for each operand of the op, None for one that is not given."""
+        return self.node.arguments(self.node.inputs)
 
     @property
-    def outputs(self) -> tuple[Value, ...]:
-        """The results of the node."""
-        return self.node.outputs
+    def outputs(self) -> tuple[Any, ...]:
+        """A value for each result of the op, None for one that is not given."""
+        return self.by_result(self.node.outputs)
+
+    @property
+    def cotangents(self) -> tuple[Value | None, ...]:
+        """The cotangent of each result of the op, None where nothing flows."""
+        return self.by_result(self.flows)
+
+    def by_result(self, given: Sequence[Value | None]) -> tuple[Value | None, ...]:
+        """What there is for each output, by the results of the op."""
+        known = dict(zip(self.node.results, given, strict=True))
+        return tuple(map(known.get, self.node.op.results))
 
     @property
     def cotangent(self) -> Value:
@@ -48,7 +60,7 @@ class Backward:
 
         Raises VerifyError if there are several.
         """
-        given = [cotangent for cotangent in self.cotangents if cotangent is not None]
+        given = [cotangent for cotangent in self.flows if cotangent is not None]
         if len(given) != 1:
             raise VerifyError(
                 f"vjp of {self.node.op.name}: {len(given)} of its results have a cotangent: "
@@ -62,8 +74,7 @@ class Backward:
         if operand not in names:
             known = ", ".join(names)
             raise VerifyError(f"{self.node.op.name} has no operand {operand!r}; it has {known}")
-        at = names.index(operand)
-        return at < len(self.wanted) and self.wanted[at]
+        return dict(zip(self.node.operands, self.wanted, strict=True)).get(operand, False)
 
     def emit(self, op: str, *values: Value, **attrs: Any) -> Any:
         """Emit one node; gives its result, or the tuple of its results.
@@ -72,14 +83,14 @@ class Backward:
         """
         if any(value is None for value in values):
             raise VerifyError(self.nothing_flows(op, values))
-        hint = f"d.{self.outputs[0].name}.{op}"
+        hint = f"d.{self.node.outputs[0].name}.{op}"
         return self.builder.emit(op, *values, hint=hint, **attrs)
 
     def nothing_flows(self, op: str, values: tuple[Value | None, ...]) -> str:
         """What is wrong with emitting an op of something that is not there."""
         rule = self.node.op
         places = ", ".join(str(i) for i, value in enumerate(values) if value is None)
-        named = zip(rule.results, self.cotangents, strict=False)
+        named = zip(self.node.results, self.flows, strict=True)
         without = [name or "the first" for name, one in named if one is None]
         why = "an operand that is not given is None too"
         if without:
@@ -183,7 +194,7 @@ def check_saved(node: Node, cotangents: tuple[Value | None, ...]) -> None:
     """Raises VerifyError if something flows back into a result that only the op's own gradient may
     read.
     """
-    for name, value, cotangent in zip(node.op.results, node.outputs, cotangents, strict=False):
+    for name, value, cotangent in zip(node.results, node.outputs, cotangents, strict=True):
         if cotangent is not None and name in node.op.saved:
             raise VerifyError(
                 f"{value}, {name} of {node.op.name}, is saved for the gradient of "
@@ -193,17 +204,16 @@ def check_saved(node: Node, cotangents: tuple[Value | None, ...]) -> None:
 
 def by_operand(node: Node, given: Any) -> tuple[Value | None, ...]:
     """What an op's `vjp` gave, as an entry for each input. Raises VerifyError for anything else."""
-    name, names = node.op.name, node.op.operands
+    name, present = node.op.name, node.operands
     if isinstance(given, Mapping):
-        present = names[: len(node.inputs)]
+        single = [operand for operand in present if present.count(operand) == 1]
         for operand in given:
-            if operand not in present:
-                known = ", ".join(present) or "no operands"
+            if operand not in single:
+                known = ", ".join(single) or "no operands"
                 raise VerifyError(
                     f"vjp of {name} gave a cotangent for {operand!r}; the node has {known}"
                 )
-        entries = tuple(given.get(operand) for operand in present)
-        entries += (None,) * (len(node.inputs) - len(present))
+        entries = tuple(map(given.get, present))
     elif isinstance(given, tuple):
         entries = given
         if len(entries) != len(node.inputs):
@@ -215,9 +225,9 @@ def by_operand(node: Node, given: Any) -> tuple[Value | None, ...]:
             f"vjp of {name} must give a dictionary, the cotangent of each operand by its name, "
             f"not {given!r}"
         )
-    labels = (*names, *map(str, node.inputs[len(names) :]))
-    for label, value, entry in zip(labels, node.inputs, entries, strict=False):
+    for operand, value, entry in zip(present, node.inputs, entries, strict=True):
         if entry is not None:
+            label = operand if present.count(operand) == 1 else str(value)
             check_cotangent(f"vjp of {name}", label, value, entry)
     return entries
 

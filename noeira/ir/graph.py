@@ -8,10 +8,10 @@ at its end. Every node says where it comes from (`origin`) and which fused type 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from noeira.ir.types import Layout, Member, TensorType
 from noeira.ir.value import Value
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noeira.ir.op import Op
     from noeira.ir.storage import Storage
 
+T = TypeVar("T")
 # What vjp emits for a node of group `0` is stamped `0~`; what recompute copies of it, `0^`.
 ADJOINT, RECOMPUTED = "~", "^"
 # The stamp of what is there before any pass.
@@ -72,6 +73,32 @@ class Node:
         """The plain nodes: the body of a fused node, or the node itself."""
         return self.body or (self,)
 
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """What each input is, by the op's own names."""
+        return self.op.operand_names(self.attrs, len(self.inputs))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What each output is, by the op's own names."""
+        return self.op.given_results(self.attrs)
+
+    def arguments(self, given: Sequence[T]) -> tuple[T | None, ...]:
+        """What is given for each input, as an entry for each operand of the op, see
+        `Op.arguments`.
+        """
+        return self.op.arguments(self.attrs, given)
+
+    @cached_property
+    def types(self) -> tuple[TensorType | None, ...]:
+        """The type of each operand of the op; None of one that is not given."""
+        return self.arguments([v.type for v in self.inputs])
+
+    @property
+    def rows_at(self) -> int:
+        """Which input the kernel of an anchor runs over the rows of."""
+        return self.operands.index(self.op.rows_name)
+
     @cached_property
     def storage(self) -> Storage | None:
         """Where the result of a view lies; None for what a kernel makes."""
@@ -93,12 +120,12 @@ class Node:
     @cached_property
     def kind(self) -> str:
         """What a kernel may join it with, see `Op.kind_of`."""
-        return self.op.kind_of(self.attrs, *(v.type for v in self.inputs))
+        return self.op.kind_of(self.attrs, *self.types)
 
     @cached_property
     def rows(self) -> TensorType:
         """What the kernel of an anchor takes row by row, see `Op.rows`."""
-        return self.op.rows(self.attrs, *(v.type for v in self.inputs))
+        return self.op.rows(self.attrs, *self.types)
 
     def __str__(self) -> str:
         from noeira.ir.text.printer import node_lines

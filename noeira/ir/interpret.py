@@ -52,7 +52,7 @@ def results_of(node: Node, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ..
     """What a plain node gives by its reference: 16-bit floats are computed in f32, and the results
     rounded to what they are stored as. Raises VerifyError if that is not what the shape rule says.
     """
-    results = node.op.reference(node.attrs, *map(widened, arrays))
+    results = node.op.reference(node.attrs, *node.arguments([*map(widened, arrays)]))
     if isinstance(results, tuple) and len(results) == len(node.outputs):
         pairs = zip(results, (v.type.dtype for v in node.outputs), strict=True)
         results = tuple(rounded(r, dtype) if dtype in ROUNDED else r for r, dtype in pairs)

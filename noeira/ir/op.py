@@ -10,9 +10,10 @@ import inspect
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from noeira.errors import ShapeError, VerifyError
+from noeira.ir.definition import check_definition, check_given
 from noeira.ir.graph import Attrs, Node
 from noeira.ir.types import TensorType, Types
 
@@ -45,14 +46,9 @@ class IndexLimit:
     unit: str
 
 
+T = TypeVar("T")
 # What the elements of values stay below; None where nothing is known.
 Limits = tuple[int | None, ...]
-# Methods whose first argument is the node's attributes.
-TAKE_ATTRS = (
-    *("infer", "reference", "vjp", "flops", "storage", "expression", "slope"),
-    *("kind_of", "stem", "rows"),
-)
-KINDS = ("map", "contraction", "column", "row", "alone")
 
 
 class Op:
@@ -60,6 +56,9 @@ class Op:
 
     operands, results: their names, of which texts, messages and `vjp` make use. A result called
     `mean` of a node that is called `norm` is `norm.mean`; the first result has the node's name.
+    Which of them a node has, `given_operands` and `given_results` say. Whatever has an argument for
+    each operand (`infer`, `reference`, `flops`, …) has None for one that is not given; of an op
+    whose last argument is `*parts`, called like its last operand, any number are given.
     saved: the results that only the op's own gradient may read.
     kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`,
     `row`, `alone`. An op that is of several says which in `kind_of`.
@@ -102,9 +101,9 @@ class Op:
             OPS[cls.name] = cls()
 
     @property
-    def rows_at(self) -> int:
-        """The position of the operand whose rows its kernel runs over."""
-        return self.operands.index(self.rows_of) if self.rows_of else 0
+    def rows_name(self) -> str:
+        """The operand whose rows its kernel runs over."""
+        return self.rows_of or self.operands[0]
 
     @property
     def foreign(self) -> bool:
@@ -112,31 +111,61 @@ class Op:
         return not type(self).__module__.startswith("noeira.")
 
     @cached_property
-    def counts(self) -> tuple[int, float]:
-        """The least and the largest number of operands, from the signature of `infer`."""
-        least, most = 0, 0.0
-        for parameter in list(inspect.signature(self.infer).parameters.values())[1:]:
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                most = float("inf")
-            elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                least += parameter.default is parameter.empty
-                most += 1
-        return least, most
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """What `infer` takes beside the attributes."""
+        every = list(inspect.signature(self.infer).parameters.items())
+        return dict(every[1:])
+
+    @property
+    def variadic(self) -> bool:
+        """Whether its last operand stands for any number of them."""
+        last = self.parameters.get(self.operands[-1]) if self.operands else None
+        return last is not None and last.kind is last.VAR_POSITIONAL
+
+    def operand_names(self, attrs: Any, count: int) -> tuple[str, ...]:
+        """What each of so many operands is. Raises ShapeError for another number than there is."""
+        given = self.given_operands(attrs)
+        names, least = given, len(given)
+        if self.variadic:
+            least -= 1
+            names = (*given[:-1], *(given[-1],) * (count - least))
+        while least and self.may_end_before(given[least - 1]):
+            least -= 1
+        if not least <= count <= len(names):
+            listed = ", ".join(given) or "no operands"
+            where = " with these attributes" if given != self.operands else ""
+            raise ShapeError(f"{self.name} takes {listed}{where}, got {count} operands")
+        return names[:count]
+
+    def may_end_before(self, operand: str) -> bool:
+        """Whether the operand may be left out where none follows: it has a default in `infer`."""
+        parameter = self.parameters.get(operand)
+        return parameter is not None and parameter.default is not parameter.empty
+
+    def arguments(self, attrs: Any, given: Sequence[T]) -> tuple[T | None, ...]:
+        """What is given, an entry for each operand: None for one that is not."""
+        rest = dict[str, list[T]]()
+        for name, one in zip(self.operand_names(attrs, len(given)), given, strict=True):
+            rest.setdefault(name, []).append(one)
+        alone = self.operands[:-1] if self.variadic else self.operands
+        several = rest.get(self.operands[-1], []) if self.variadic else []
+        return (*(rest[name][0] if name in rest else None for name in alone), *several)
+
+    def named(self, arguments: Sequence[T | None]) -> dict[str, T]:
+        """The arguments that are given, by the names of the operands."""
+        pairs = zip(self.operands, arguments, strict=True)
+        return {name: given for name, given in pairs if given is not None}
 
     def types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
-        """`infer`, after a look at the number of operands and before one at what it gives: no op
-        takes or makes an axis without elements.
+        """`infer`, after a look at which operands and results there are and before one at what it
+        gives: no op takes or makes an axis without elements.
 
         Raises ShapeError or DtypeError if the operands do not go together.
         """
-        least, most = self.counts
-        if not least <= len(operands) <= most:
-            names = ", ".join(self.operands)
-            raise ShapeError(
-                f"{self.name} takes {names or 'no operands'}, got {len(operands)} operands"
-            )
+        check_given(self, attrs)
+        arguments = self.arguments(attrs, operands)
         self.check_axes("an operand", operands)
-        found = self.infer(attrs, *operands)
+        found = self.infer(attrs, *arguments)
         if not isinstance(found, tuple) or not all(isinstance(t, TensorType) for t in found):
             shown = ", ".join(map(str, found)) if isinstance(found, tuple) else found
             raise VerifyError(f"infer of {self.name} must give a tuple of types, not {shown}")
@@ -161,8 +190,14 @@ class Op:
         """
         raise VerifyError(f"{self.name}: no shape rule: define `infer` in {type(self).__name__}")
 
+    def given_operands(self, attrs: Any) -> tuple[str, ...]:
+        """The operands that there are with these attributes, in order. Those at the end that have a
+        default in `infer` may be left out besides.
+        """
+        return self.operands
+
     def given_results(self, attrs: Any) -> tuple[str, ...]:
-        """The results that there are with these attributes."""
+        """The results that there are with these attributes, in order; the first always is."""
         return self.results
 
     def reference(self, attrs: Any, *args: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
@@ -189,17 +224,17 @@ class Op:
         """The op `name.dI`, the slope in operand I; None for what is not element-wise."""
         return None
 
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        """The operands whose elements number rows or classes to read, by position, with what they
-        must stay below. `verify` refuses a graph that does not promise it.
+    def index_limits(self, attrs: Any, operands: Any) -> dict[str, IndexLimit]:
+        """The operands whose elements number rows or classes to read, by name, with what they must
+        stay below. `verify` refuses a graph that does not promise it.
         """
         return {}
 
-    def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
-        """What the elements of each result stay below, given the same of each operand; None where
-        nothing is known, and for what is no whole number.
+    def result_limits(self, attrs: Any, operands: Any, limits: Limits) -> Limits:
+        """What the elements of each given result stay below, given the same of each operand; None
+        where nothing is known, and for what is no whole number.
         """
-        return (None,) * len(self.results)
+        return (None,) * len(self.given_results(attrs))
 
     def storage(self, attrs: Any, operands: Types) -> Storage | None:
         """Where the result lies, of a view, which launches nothing; None for what a kernel makes.
@@ -225,17 +260,19 @@ class Op:
         """What its kernel takes row by row, given the types of its operands: the last axis is a
         row, all others number them. By default the operand `rows_of`.
         """
-        return args[self.rows_at]
+        return args[self.operands.index(self.rows_name)]
 
-    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        """For a result, the operands whose memory it may be written to: the kernel reads each of
-        their elements before it writes the same element of the result.
+    def may_overwrite(self, attrs: Any, *args: Any, **kwargs: Any) -> dict[str, tuple[str, ...]]:
+        """For a result, the operands whose memory it may be written to, all by name: the kernel reads
+        each of their elements before it writes the same element of the result.
         """
         return {}
 
     def cost(self, attrs: Any, *args: Any, **kwargs: Any) -> Cost:
         """Arithmetic and memory traffic of one launch; by default every operand once."""
-        read, written = (sum(t.nbytes for t in side) for side in (args, self.types(attrs, args)))
+        operands = [type for type in args if type is not None]
+        results = self.types(attrs, operands)
+        read, written = (sum(type.nbytes for type in side) for side in (operands, results))
         return Cost(self.flops(attrs, *args), read, written)
 
     def flops(self, attrs: Any, *args: Any, **kwargs: Any) -> int:
@@ -267,38 +304,6 @@ def place(cls: type) -> tuple[str, str]:
     """Where a class is defined: a class statement that is run again is the same place."""
     module = sys.modules.get(cls.__module__)
     return getattr(module, "__file__", None) or cls.__module__, cls.__qualname__
-
-
-def check_definition(cls: type[Op]) -> None:
-    """Raises VerifyError for what is wrong with the class of an op, before it is ever used."""
-    name, kind = cls.name, cls.kind
-    if not (isinstance(name, str) and name.isascii() and name.isidentifier()):
-        raise VerifyError(
-            f"{cls.__name__}: the name of an op is a word of letters, digits and _, not {name!r}"
-        )
-    if kind not in KINDS:
-        raise VerifyError(f"{name}: there is no kind {kind!r}; there are {', '.join(KINDS)}")
-    if kind == "map" and not hasattr(cls, "expression"):
-        raise VerifyError(f"{name}: an op of kind 'map' derives from Elementwise")
-    if kind == "map" and "y" in cls.operands:
-        raise VerifyError(
-            f"{name}: operand y has the name of the result, which slopes read: give it another"
-        )
-    if cls.rows_of and cls.rows_of not in cls.operands:
-        raise VerifyError(
-            f"{name}: there is no operand {cls.rows_of!r} whose rows its kernel takes"
-        )
-    if unknown := cls.takes - {"head", "tail"}:
-        raise VerifyError(f"{name}: a kernel takes a head or a tail, not {', '.join(unknown)}")
-    for result in cls.saved:
-        if result not in cls.results:
-            raise VerifyError(f"{name}: there is no result {result!r} to save")
-    for method in TAKE_ATTRS:
-        code = getattr(getattr(cls, method, None), "__code__", None)
-        if code is not None and "attrs" not in code.co_varnames[1 : code.co_argcount][:1]:
-            raise VerifyError(
-                f"{method} of {name} must take attrs first: def {method}(self, attrs, ...)"
-            )
 
 
 def op(name: str) -> Op:
@@ -341,7 +346,7 @@ def node_cost(node: Node) -> Cost:
     from noeira.ir.body import phases_of
 
     def one(n: Node) -> Cost:
-        return n.op.cost(n.attrs, *(v.type for v in n.inputs))
+        return n.op.cost(n.attrs, *n.types)
 
     if not node.body:
         return one(node)

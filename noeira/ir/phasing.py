@@ -171,7 +171,7 @@ class Order:
         """
         node, made = self.parts[anchor], {value.name for value in self.parts[number].outputs}
         places = [place for place, value in enumerate(node.inputs) if value.name in made]
-        return places == [node.op.rows_at]
+        return places == [node.rows_at]
 
     def phases(self) -> list[int]:
         """The number of the phase of each part."""

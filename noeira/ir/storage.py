@@ -92,13 +92,16 @@ def overwritable(node: Node) -> dict[int, tuple[int, ...]]:
     lie elsewhere.
     """
     if not node.body:
-        return node.op.may_overwrite(node.attrs, *(v.type for v in node.inputs))
+        return {
+            node.results.index(result): tuple(map(node.operands.index, operands))
+            for result, operands in node.op.may_overwrite(node.attrs, *node.types).items()
+        }
     body = [part for part in node.body if part.launches]
     if any(part.op.kind != "map" for part in body):
         return {}
     kept = set[str]()
     for part in body:
-        allowed = part.op.may_overwrite(part.attrs, *(v.type for v in part.inputs)).get(0, ())
+        allowed = overwritable(part).get(0, ())
         kept |= {v.name for i, v in enumerate(part.inputs) if i not in allowed}
     free = [(i, v.type) for i, v in enumerate(node.inputs) if v.name not in kept]
     sizes = [v.type.nbytes for v in node.outputs]

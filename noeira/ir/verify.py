@@ -188,16 +188,15 @@ def check_indices(graph: ComputeGraph, node: Node, limits: dict[str, int | None]
     each whole-number value stay below, is entered for its results.
     """
     for part in node.parts:
-        operands = tuple(v.type for v in part.inputs)
-        for position, allowed in part.op.index_limits(part.attrs, operands).items():
-            value = part.inputs[position]
+        for operand, allowed in part.op.index_limits(part.attrs, part.types).items():
+            value = part.inputs[part.operands.index(operand)]
             limit = limits.get(value.name)
             if limit is None or limit > allowed.limit:
                 raise VerifyError(beyond(graph, part, value, limit, allowed))
         whole = [v.name for v in part.outputs if v.type.dtype in INDICES]
         if whole:
-            given = tuple(limits.get(v.name) for v in part.inputs)
-            found = part.op.result_limits(part.attrs, operands, given)
+            given = part.arguments([limits.get(v.name) for v in part.inputs])
+            found = part.op.result_limits(part.attrs, part.types, given)
             pairs = zip(part.outputs, found, strict=True)
             limits.update((v.name, limit) for v, limit in pairs if v.name in whole)
 

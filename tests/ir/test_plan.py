@@ -95,7 +95,9 @@ class Machine:
                 self.bytes(self.plan.place[value.name])[:] = POISON
         values = {v.name: self.read(v) for v in node.inputs}
         for part in node.parts:
-            results = part.op.reference(part.attrs, *[values[v.name] for v in part.inputs])
+            results = part.op.reference(
+                part.attrs, *part.arguments([values[v.name] for v in part.inputs])
+            )
             values |= zip([v.name for v in part.outputs], results, strict=True)
         for value in node.outputs:
             made = np.asarray(values[value.name], numpy_dtype(value.type.dtype))

@@ -103,7 +103,7 @@ NODES = {
         LINEAR, replace(RELU, inputs=(WIDE,))
     ),
     "linear gives f32[2, 3], not f32[2, 5]": with_nodes(replace(LINEAR, outputs=(WIDE,)), RELU),
-    "relu takes 1 operands, got 2": with_nodes(LINEAR, replace(RELU, inputs=(X, X))),
+    "relu takes x, got 2 operands": with_nodes(LINEAR, replace(RELU, inputs=(X, X))),
     "linear takes x, weight, bias, got 1 operands": with_nodes(replace(LINEAR, inputs=(X,)), RELU),
     "linear: x f32[2, 4] and weight f32[2, 4] do not fit": with_nodes(
         replace(LINEAR, inputs=(X, X)), RELU

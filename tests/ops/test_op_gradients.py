@@ -49,7 +49,7 @@ def seeded(
     seeds = {
         i: builder.input(f"seed{i}", value.type)
         for i, value in enumerate(every)
-        if value.type.is_float and rule.results[i] not in rule.saved and chosen(i)
+        if value.type.is_float and builder.nodes[-1].results[i] not in rule.saved and chosen(i)
     }
     return builder, operands, seeds
 
@@ -146,7 +146,9 @@ def check_gradient(rule: Op, sample: Sample, seed: int, result: int | None = Non
 
         def loss(x: np.ndarray, name: str = name) -> float:
             moved = given | {name: x}
-            results = rule.reference(attrs, *[moved[v.name] for v in operands])
+            results = rule.reference(
+                attrs, *rule.arguments(attrs, [moved[v.name] for v in operands])
+            )
             return float(sum(np.sum(results[i] * given[v.name]) for i, v in seeds.items()))
 
         gradient = values[found[name].name] if name in found else np.zeros(())

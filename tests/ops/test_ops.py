@@ -30,8 +30,8 @@ def test_shape_rule_agrees_with_reference(rule: Op) -> None:
         random = np.random.default_rng(number)
         arrays = [np.asarray(drawn(draw, random)) for draw in sample.operands]
         attrs = rule.Attrs(**sample.attrs)
-        types = rule.infer(attrs, *[draw.type for draw in sample.operands])
-        results = rule.reference(attrs, *arrays)
+        types = rule.types(attrs, [draw.type for draw in sample.operands])
+        results = rule.reference(attrs, *rule.arguments(attrs, arrays))
         assert [t.shape for t in types] == [np.shape(r) for r in results], sample
         dtypes = [dtype_name(np.asarray(r).dtype) for r in results]
         assert [t.dtype for t in types] == dtypes, sample
@@ -47,7 +47,7 @@ BAD = [
 @pytest.mark.parametrize(("rule", "bad"), BAD)
 def test_bad_operands_are_refused(rule: Op, bad: BadSample) -> None:
     with pytest.raises((ShapeError, DtypeError), match=re.escape(bad.message)):
-        rule.infer(rule.Attrs(**bad.attrs), *bad.operands)
+        rule.types(rule.Attrs(**bad.attrs), bad.operands)
 
 
 @each_op(every_op())

@@ -183,7 +183,9 @@ def reference(node: Node) -> Callable[[FakeDevice, BoundLaunch], None]:
             values[value.name] = typed(device.at(operand.pointer, operand.nbytes), value.type)
         with np.errstate(all="ignore"):
             for part in node.parts:
-                results = part.op.reference(part.attrs, *[values[v.name] for v in part.inputs])
+                results = part.op.reference(
+                    part.attrs, *part.arguments([values[v.name] for v in part.inputs])
+                )
                 values.update(zip([v.name for v in part.outputs], results, strict=True))
         for value, operand in zip(node.outputs, operands[len(node.inputs) :], strict=True):
             room = device.at(operand.pointer, operand.nbytes)

@@ -61,7 +61,7 @@ def reference(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     values = {v.name: a for v, a in zip(node.inputs, wide, strict=True)}
     for part in node.parts:
         given = wide if part is node else [values[v.name] for v in part.inputs]
-        results = part.op.reference(part.attrs, *given)
+        results = part.op.reference(part.attrs, *part.arguments(given))
         values |= {v.name: np.asarray(r) for v, r in zip(part.outputs, results, strict=True)}
     return [wide_enough(values[v.name]) for v in node.outputs]
 
@@ -141,8 +141,8 @@ def assert_bits_of_parts(
 
 def arrays_not_ok(case: Case) -> list[np.ndarray]:
     """Operands of a step that is not ok, with a counter of such steps before the last."""
-    operands, arrays = case.node.op.operands, case.arrays()
-    for name, array, draw in zip(operands, arrays, case.draws, strict=False):
+    operands, arrays = case.node.operands, case.arrays()
+    for name, array, draw in zip(operands, arrays, case.draws, strict=True):
         if name == "ok":
             array[...] = False
         elif draw.kind == "counter":

@@ -62,8 +62,8 @@ class Keep(Op):
     ) -> tuple[np.ndarray, ...]:
         return (new if ok else old,)
 
-    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        return {0: (1,)}
+    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[str, tuple[str, ...]]:
+        return {"": ("old",)}
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(type: TensorType) -> Sample:
@@ -84,8 +84,8 @@ class Keep(Op):
 class Follows(Op):
     """The parent of ops that give the next value of their first operand, a single number."""
 
-    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        return {0: (0,)}
+    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[str, tuple[str, ...]]:
+        return {"": self.operands[:1]}
 
 
 @dataclass(frozen=True)

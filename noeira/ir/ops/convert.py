@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError
 from noeira.ir import graph
@@ -12,7 +12,10 @@ from noeira.ir.graph import Value
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import FLOATS, TensorType, Types
+from noeira.ir.types import FLOATS, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Cast(Elementwise):
     def expression(self, attrs: Any) -> Expr:
         return var("x")
 
-    def result_dtype(self, attrs: CastAttrs, types: Types) -> str:
+    def result_dtype(self, attrs: CastAttrs, given: Mapping[str, TensorType]) -> str:
         if attrs.dtype not in FLOATS:
             raise DtypeError(f"cast: to {attrs.dtype}; there are {', '.join(FLOATS)}")
         return attrs.dtype

@@ -134,10 +134,10 @@ class CrossEntropyGrad(ClassNumbers):
 
     def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
         d_z, d_lse_in, d_d_loss, d_d_lse = back.emit(
-            "cross_entropy_grad_grad", back.cotangent, *back.inputs, smoothing=attrs.smoothing
+            "cross_entropy_grad_grad", back.cotangent, *back.node.inputs, smoothing=attrs.smoothing
         )
         found = {"z": d_z, "lse": d_lse_in, "d_loss": d_d_loss}
-        return found | ({"d_lse": d_d_lse} if len(back.inputs) > 4 else {})
+        return found | ({"d_lse": d_d_lse} if back.wants("d_lse") else {})
 
     def flops(self, attrs: SmoothingAttrs, z: TensorType, *rest: TensorType) -> int:
         return 4 * z.size
@@ -171,9 +171,16 @@ class CrossEntropyGradGrad(ClassNumbers):
     results = ("d_z", "d_lse", "d_d_loss", "d_d_lse")
 
     def infer(
-        self, attrs: SmoothingAttrs, g: TensorType, z: TensorType, *rest: TensorType
+        self,
+        attrs: SmoothingAttrs,
+        g: TensorType,
+        z: TensorType,
+        target: TensorType,
+        lse: TensorType,
+        d_loss: TensorType,
+        d_lse: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
-        CrossEntropyGrad().infer(attrs, z, *rest)
+        CrossEntropyGrad().infer(attrs, z, target, lse, d_loss, d_lse)
         if g != z:
             raise ShapeError(f"{self.name}: the cotangent {g} must be {z}")
         rows = TensorType(computed(z.dtype), z.shape[:-1])

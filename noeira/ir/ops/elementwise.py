@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
-from noeira.ir.attributes import generic
+from noeira.ir.attributes import generic, variants
 from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
 from noeira.ir.checks import expect
 from noeira.ir.gradients import Backward
-from noeira.ir.graph import Value
+from noeira.ir.graph import Value, attr_items
 from noeira.ir.op import Op
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.scalar_numpy import evaluate
 from noeira.ir.states import COUNTER
-from noeira.ir.types import DTYPE_BYTES, TensorType, Types, computed_in
+from noeira.ir.types import DTYPE_BYTES, TensorType, computed_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     import numpy as np
 
 
@@ -84,17 +86,28 @@ class Elementwise(Op):
 
     @cached_property
     def slope_operands(self) -> tuple[tuple[str, ...], ...]:
-        """For each operand, the values its slope reads; attributes never change which.
+        """For each operand, the values its slope reads; of attributes, flags may change which.
 
         Raises VerifyError if a slope is no expression over the operands and the result.
         """
-        found, attrs = list[tuple[str, ...]](), generic(self.Attrs)
+        found = list[tuple[str, ...]]()
         for index, operand in enumerate(self.operands):
-            slope = self.slope(attrs, index)
-            if fault := fault_of(slope, self.operands, "y"):
-                raise VerifyError(f"{self.name}: its slope in {operand} {fault}")
-            found.append(scalar.variables(slope))
+            read = dict[str, None]()
+            for attrs in variants(self.Attrs):
+                slope = self.slope(attrs, index)
+                if fault := fault_of(slope, self.given_operands(attrs), "y"):
+                    raise VerifyError(f"{self.name}: its slope in {operand} {fault}")
+                read |= dict.fromkeys(scalar.variables(slope))
+            found.append(tuple(read))
         return tuple(found)
+
+    def slope_reads(self, attrs: Any, index: int) -> tuple[str, ...]:
+        """The values that a slope reads with these attributes."""
+        every = self.slope_operands[index]
+        if len(variants(self.Attrs)) == 1:
+            return every
+        read = scalar.variables(self.slope(attrs, index))
+        return tuple(name for name in every if name in read)
 
     def slope_op(self, index: int) -> Op | None:
         """The op `name.dI`: the cotangent times the slope, itself element-wise."""
@@ -103,8 +116,12 @@ class Elementwise(Op):
     @cached_property
     def fault(self) -> str:
         """What is wrong with the expression; empty if nothing is."""
-        expression = self.expression(generic(self.Attrs))
-        if found := fault_of(expression, self.operands):
+        return next(filter(None, map(self.fault_with, variants(self.Attrs))), "")
+
+    def fault_with(self, attrs: Any) -> str:
+        """What is wrong with the expression with these attributes."""
+        expression = self.expression(attrs)
+        if found := fault_of(expression, self.given_operands(attrs)):
             return found
         for name in scalar.keys(expression):
             if name not in self.numbers:
@@ -113,30 +130,28 @@ class Elementwise(Op):
                 return f"draws from {name} and reckons with it: it can only do one of both"
         return ""
 
-    def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
-        if len(types) != len(self.operands):
-            raise ShapeError(f"{self.name} takes {len(self.operands)} operands, got {len(types)}")
+    def infer(self, attrs: Any, *types: TensorType | None) -> tuple[TensorType, ...]:
         if self.fault:
             raise VerifyError(f"{self.name}: its expression {self.fault}")
-        dtype = self.result_dtype(attrs, types)
-        return (laid_out(types, dtype, self.result_shape(attrs, types)),)
+        given = self.named(types)
+        dtype, shape = self.result_dtype(attrs, given), self.result_shape(attrs, given)
+        return (laid_out(given.values(), dtype, shape),)
 
-    def result_shape(self, attrs: Any, types: Types) -> tuple[int, ...]:
+    def result_shape(self, attrs: Any, given: Mapping[str, TensorType]) -> tuple[int, ...]:
         """The shape of the result: that which all operands are repeated to.
 
         Raises ShapeError if they do not go together.
         """
-        shape = common_shape(type.shape for type in types)
+        shape = common_shape(type.shape for type in given.values())
         if shape is None:
-            raise ShapeError(f"{self.name}: {misfit(self.operands, types)}")
+            raise ShapeError(f"{self.name}: {misfit(given)}")
         return shape
 
-    def result_dtype(self, attrs: Any, types: Types) -> str:
+    def result_dtype(self, attrs: Any, given: Mapping[str, TensorType]) -> str:
         """The dtype of the result: that of the operands but for the `numbers`.
 
         Raises DtypeError for an operand that is not what it must be.
         """
-        given = dict(zip(self.operands, types, strict=True))
         floats = [type for name, type in given.items() if name not in self.numbers]
         keys = scalar.keys(self.expression(attrs)) if self.numbers else ()
         for name, type in given.items():
@@ -154,43 +169,47 @@ class Elementwise(Op):
             raise DtypeError(f"{self.name}: no operand is a float: define `result_dtype`")
         return floats[0].dtype
 
-    def reference(self, attrs: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        values = dict(zip(self.operands, arrays, strict=True))
-        types = [TensorType(dtype_name(array.dtype), array.shape) for array in arrays]
-        (made,) = self.infer(attrs, *types)
+    def reference(self, attrs: Any, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        values = self.named(arrays)
+        types = [TensorType(dtype_name(array.dtype), array.shape) for array in values.values()]
+        (made,) = self.types(attrs, types)
         dtype = computed_in(type.dtype for type in (*types, made))
         result = evaluate(self.expression(attrs), values, dtype, made.shape)
         return (rounded(result, made.dtype),)
 
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
         d_y, found = back.cotangent, dict[str, Value]()
-        given = dict(zip(self.operands, back.inputs, strict=True)) | {"y": back.outputs[0]}
+        given = self.named(back.inputs) | {"y": back.outputs[0]}
         for index, name in enumerate(self.operands):
+            if name in self.numbers or not back.wants(name):
+                continue
             slope = self.slope(attrs, index)
-            if name in self.numbers or not back.wants(name) or scalar.is_const(slope, 0):
+            if scalar.is_const(slope, 0):
                 continue
             full = d_y
             if not scalar.is_const(slope, 1):
-                read = [given[operand] for operand in self.slope_operands[index]]
+                read = [given[operand] for operand in self.slope_reads(attrs, index)]
                 full = back.emit(f"{self.name}.d{index}", d_y, *read, **vars(attrs))
             found[name] = reduce_to(back, full, given[name].type.shape)
         return found
 
-    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
+    def may_overwrite(self, attrs: Any, *types: TensorType | None) -> dict[str, tuple[str, ...]]:
         (whole,) = self.infer(attrs, *types)
         same = whole.size, whole.size * DTYPE_BYTES[whole.dtype]
-        return {0: tuple(i for i, t in enumerate(types) if (t.size, t.nbytes) == same)}
+        given = self.named(types).items()
+        return {"": tuple(name for name, t in given if (t.size, t.nbytes) == same)}
 
-    def flops(self, attrs: Any, *types: TensorType) -> int:
+    def flops(self, attrs: Any, *types: TensorType | None) -> int:
         (whole,) = self.infer(attrs, *types)
         return whole.size * scalar.operation_count(self.expression(attrs))
 
     def samples(self) -> tuple[Sample, ...]:
-        count = len(self.operands)
+        operands = self.given_operands(generic(self.Attrs))
+        count = len(operands)
         shapes = [(shape,) * count for shape in ((1,), (7,), (4, 33), (2, 3, 17))]
         if count > 1:
             shapes += [(*((whole,) * (count - 1)), last) for whole, last in (*REPEATED, *PARTIAL)]
-        return tuple(Sample(tuple(map(self.draw, self.operands, each))) for each in shapes)
+        return tuple(Sample(tuple(map(self.draw, operands, each))) for each in shapes)
 
     def draw(self, operand: str, shape: tuple[int, ...]) -> Draw:
         """An operand of a sample, of that shape if it is not one that `uniform` reads."""
@@ -201,9 +220,10 @@ class Elementwise(Op):
     def bad_samples(self) -> tuple[BadSample, ...]:
         if self.numbers:
             return ()
-        bad = [BadSample((i32(3),) * len(self.operands), "must be floats of one dtype")]
-        if len(self.operands) == 2:
-            a, b = self.operands
+        operands = self.given_operands(generic(self.Attrs))
+        bad = [BadSample((i32(3),) * len(operands), "must be floats of one dtype")]
+        if len(operands) == 2:
+            a, b = operands
             bad += [
                 BadSample((f32(3, 4), f32(3)), f"{b} is f32[3], which does not fit {a}, f32[3, 4]"),
                 BadSample((f32(2, 4), f32(3, 1)), f"axis -2 is 3 in {b} and 2 in {a}"),
@@ -212,7 +232,7 @@ class Elementwise(Op):
         return tuple(bad)
 
 
-def laid_out(types: Types, dtype: str, shape: tuple[int, ...]) -> TensorType:
+def laid_out(types: Iterable[TensorType], dtype: str, shape: tuple[int, ...]) -> TensorType:
     """The type of a result of a dtype and a shape. Its elements are where those of the operands
     are: it has the layout of the first operand of its shape, if that has one.
     """
@@ -220,9 +240,9 @@ def laid_out(types: Types, dtype: str, shape: tuple[int, ...]) -> TensorType:
     return TensorType(dtype, shape, next(layouts, None))
 
 
-def misfit(names: tuple[str, ...], types: tuple[TensorType, ...]) -> str:
+def misfit(given: Mapping[str, TensorType]) -> str:
     """Which operand does not go together with one before it, and along which axis."""
-    pairs = itertools.combinations(zip(names, types, strict=True), 2)
+    pairs = itertools.combinations(given.items(), 2)
     (other, before), (name, type) = next(
         (a, b) for a, b in pairs if common_shape((a[1].shape, b[1].shape)) is None
     )
@@ -273,9 +293,19 @@ class Slope(Elementwise):
         made.numbers = tuple(f"a.{n}" for n in read if n in base.numbers)  # type: ignore[misc]
         return made
 
+    def given_operands(self, attrs: Any) -> tuple[str, ...]:
+        return ("d", *(f"a.{n}" for n in self.base.slope_reads(attrs, self.index)))
+
     def expression(self, attrs: Any) -> Expr:
         slope = self.base.slope(attrs, self.index)
         renamed = {n: var(f"a.{n}") for n in self.base.slope_operands[self.index]}
+        for name in scalar.variables(slope):
+            if name not in renamed:
+                shown = ", ".join(f"{key} = {value!r}" for key, value in attr_items(attrs))
+                raise VerifyError(
+                    f"{self.base.name}: its slope in {self.base.operands[self.index]} reads {name} "
+                    f"with {shown}: what is read may depend on attributes that are bool alone"
+                )
         return times_slope(var("d"), scalar.substitute(slope, renamed))
 
     def samples(self) -> tuple[Sample, ...]:
@@ -290,12 +320,12 @@ class Slope(Elementwise):
     def sample(self, of_base: Sample) -> Sample:
         """The slope's sample for one of the base."""
         attrs = self.base.Attrs(**of_base.attrs)
-        (result,) = self.base.infer(attrs, *(draw.type for draw in of_base.operands))
+        (result,) = self.base.types(attrs, [draw.type for draw in of_base.operands])
         whole = f32(*result.shape)
-        known = dict(zip(self.base.operands, of_base.operands, strict=True))
+        known = dict(zip(self.base.given_operands(attrs), of_base.operands, strict=True))
         positive = all(draw.kind == "positive" for draw in of_base.operands)
         known["y"] = Draw(whole, "positive" if positive else "normal")
-        read = (known[name] for name in self.base.slope_operands[self.index])
+        read = (known[name] for name in self.base.slope_reads(attrs, self.index))
         return Sample((Draw(whole), *read), of_base.attrs)
 
 

@@ -65,24 +65,14 @@ class FlatUpdate(Op):
 
     def values(self, attrs: Any) -> dict[str, Expr]:
         """What `update` is given by name: variables named like the operands, but `ok`."""
-        return {name: var(name) for name in self.given(attrs) if name != "ok"}
-
-    def given(self, attrs: Any) -> tuple[str, ...]:
-        """The operands that there are with these attributes: all but perhaps some at the end."""
-        return self.operands
+        return {name: var(name) for name in self.given_operands(attrs) if name != "ok"}
 
     def given_results(self, attrs: Any) -> tuple[str, ...]:
-        given = self.given(attrs)
+        given = self.given_operands(attrs)
         return tuple(name for name in self.results if name in given)
 
-    def infer(self, attrs: Any, *types: TensorType) -> tuple[TensorType, ...]:
-        names = self.given(attrs)
-        if len(types) != len(names):
-            raise ShapeError(
-                f"{self.name} takes {', '.join(names)} with these attributes, "
-                f"got {len(types)} operands"
-            )
-        given = dict(zip(names, types, strict=True))
+    def infer(self, attrs: Any, *types: TensorType | None) -> tuple[TensorType, ...]:
+        given = self.named(types)
         self.check_types(given)
         first = given[self.results[0]]
         check_ranges(self.name, attrs.ranges, first.size)
@@ -141,7 +131,7 @@ class FlatUpdate(Op):
                 f"{self.name}: update must give expressions for {', '.join(wanted)} in a dict, "
                 f"got {got}"
             )
-        known = tuple(name for name in self.given(attrs) if name != "ok")
+        known = tuple(name for name in self.given_operands(attrs) if name != "ok")
         for name, expr in made.items():
             if fault := fault_of(expr, (*known, *self.varying)):
                 raise VerifyError(f"{self.name}: its expression for {name} {fault}")
@@ -149,7 +139,7 @@ class FlatUpdate(Op):
 
     def formula(self, attrs: Any) -> Formula:
         """The expressions, with what all elements have in common told apart."""
-        elements = set(self.given(attrs)) - set(self.scalars)
+        elements = set(self.given_operands(attrs)) - set(self.scalars)
         return formula(self.checked(attrs), elements)
 
     def variation(self, attrs: Any) -> Variation:
@@ -165,8 +155,8 @@ class FlatUpdate(Op):
             object.__setattr__(opened, name, var(name))
         return Variation(self.formula(opened), values)
 
-    def reference(self, attrs: Any, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        given = dict(zip(self.given(attrs), arrays, strict=True))
+    def reference(self, attrs: Any, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        given = self.named(arrays)
         results = {name: given[name] for name in self.given_results(attrs)}
         if not given.pop("ok"):
             return tuple(results.values())
@@ -182,18 +172,19 @@ class FlatUpdate(Op):
                 results[name][piece.start : piece.stop] = new
         return tuple(results.values())
 
-    def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
-        places = [self.operands.index(name) for name in self.given_results(attrs)]
-        return {result: (at,) for result, at in enumerate(places)}
+    def may_overwrite(self, attrs: Any, *types: TensorType | None) -> dict[str, tuple[str, ...]]:
+        return {name: (name,) for name in self.given_results(attrs)}
 
-    def flops(self, attrs: Any, *types: TensorType) -> int:
+    def flops(self, attrs: Any, *types: TensorType | None) -> int:
         parts = tuple(self.formula(attrs).results.values())
-        return types[0].size * (scalar.operation_count(Expr("all", parts)) - 1)
+        return self.named(types)[self.results[0]].size * (
+            scalar.operation_count(Expr("all", parts)) - 1
+        )
 
     def sample(self, size: int, **attrs: Any) -> Sample:
         """Operands of so many elements, with these attributes."""
         draws = list[Draw]()
-        for name in self.given(self.Attrs(**attrs)):
+        for name in self.given_operands(self.Attrs(**attrs)):
             if name in self.scalars:
                 draws.append(Draw(COUNTER, "counter") if name == STEP else Draw(f32()))
             elif name == "ok":
@@ -217,7 +208,7 @@ class FlatUpdate(Op):
         types = [draw.type for draw in self.sample(8).operands]
 
         def bad(message: str, changed: dict[str, TensorType], **attrs: Any) -> BadSample:
-            names = self.given(self.Attrs())
+            names = self.given_operands(self.Attrs())
             made = (changed.get(n, t) for n, t in zip(names, types, strict=True))
             return BadSample(tuple(made), message, attrs)
 
@@ -228,5 +219,5 @@ class FlatUpdate(Op):
             bad("the range 3:8 must be inside 0:8", {}, ranges=overlapping),
             bad("the range 4:9 must be", {}, ranges=(Range(4, 9),)),
             *([bad("it must be", wide)] if wide else []),
-            BadSample(tuple(types[:-1]), "with these attributes"),
+            BadSample(tuple(types[:-1]), f"{self.name} takes {', '.join(self.operands[:2])}, "),
         )

@@ -42,9 +42,8 @@ class SmoothingAttrs(graph.Attrs):
 class ClassNumbers(Op):
     """The parent of ops that read logits `z` and a class number for each row of them, `target`."""
 
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        logits, target = self.operands.index("z"), self.operands.index("target")
-        return {target: class_limit(operands[logits])}
+    def index_limits(self, attrs: Any, operands: Types) -> dict[str, IndexLimit]:
+        return {"target": class_limit(operands[self.operands.index("z")])}
 
 
 class LogitLoss(Op):

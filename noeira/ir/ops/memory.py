@@ -214,8 +214,8 @@ class Take(Op):
         places = attrs.rows * DTYPE_BYTES[order.dtype]
         return Cost(0, result.nbytes + places + cursor.nbytes, result.nbytes)
 
-    def index_limits(self, attrs: Any, operands: Types) -> dict[int, IndexLimit]:
-        return {1: IndexLimit(operands[0].shape[0], "samples")}
+    def index_limits(self, attrs: Any, operands: Types) -> dict[str, IndexLimit]:
+        return {"order": IndexLimit(operands[0].shape[0], "samples")}
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         return limits[:1]

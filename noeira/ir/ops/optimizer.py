@@ -100,7 +100,7 @@ class Optimizer(FlatUpdate):
         """The moments that there are with these attributes."""
         return self.moments
 
-    def given(self, attrs: Any) -> tuple[str, ...]:
+    def given_operands(self, attrs: Any) -> tuple[str, ...]:
         return (*self.operands[:5], *self.kept(attrs))
 
     def values(self, attrs: Any) -> dict[str, Expr]:

@@ -16,9 +16,11 @@ from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise, reduce_to
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType, Types
+from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
 
@@ -149,8 +151,10 @@ class Broadcast(Elementwise):
     def expression(self, attrs: BroadcastAttrs) -> Expr:
         return var("x") * attrs.scale
 
-    def result_shape(self, attrs: BroadcastAttrs, types: Types) -> tuple[int, ...]:
-        (x,) = types
+    def result_shape(
+        self, attrs: BroadcastAttrs, given: Mapping[str, TensorType]
+    ) -> tuple[int, ...]:
+        x = given["x"]
         if common_shape((x.shape, attrs.shape)) != attrs.shape:
             raise ShapeError(
                 f"broadcast: x is {x}, which does not fit shape {list(attrs.shape)}: "

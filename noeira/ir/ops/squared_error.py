@@ -14,9 +14,11 @@ from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.samples import BadSample, Sample, drawn, f32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType, Types, computed
+from noeira.ir.types import TensorType, computed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
 
@@ -74,10 +76,11 @@ class ScaledDifference(Elementwise):
 
     name, operands, Attrs = "scaled_difference", ("a", "b", "d"), DifferenceAttrs
 
-    def result_dtype(self, attrs: Any, types: Types) -> str:
-        a, b, d = types
-        fits = a.is_float and d.dtype == computed(a.dtype)
-        return super().result_dtype(attrs, (a, b, replace(d, dtype=a.dtype)) if fits else types)
+    def result_dtype(self, attrs: Any, given: Mapping[str, TensorType]) -> str:
+        a, d = given["a"], given["d"]
+        if a.is_float and d.dtype == computed(a.dtype):
+            given = {**given, "d": replace(d, dtype=a.dtype)}
+        return super().result_dtype(attrs, given)
 
     def expression(self, attrs: DifferenceAttrs) -> Expr:
         return (var("a") - var("b")) * (var("d") * attrs.scale)

@@ -119,7 +119,7 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
     cut = pieces(attrs.ranges, grid.size)
     return FlatUpdateView(
         grid,
-        rule.given_results(node.attrs),
+        node.results,
         tuple(name for name in rule.scalars if name in read),
         tuple(one for name, one in numbers.items() if name not in own),
         tuple(one for name, one in numbers.items() if name in own),
@@ -137,12 +137,12 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
 
 def element_code(body: Body) -> Elementwise:
     """The code of an element, with numbers called n0, n1, …"""
-    node, rule, variation = updated(body)
+    node, _, variation = updated(body)
     results = variation.formula.results
     read = {name for expr in results.values() for name in variables(expr)}
     lowered = Lowered(body, node.outputs[0].type.dtype, node.outputs[0].type.shape)
     names = {name: f"n{at}" for at, name in enumerate(variation.formula.numbers)}
-    for at, name in enumerate(rule.given(node.attrs)):
+    for at, name in enumerate(node.operands):
         if name in read and name not in names:
             names[name] = lowered.operand(node, at)
     known = dict[Expr, Expr]()
