@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.elements import STORAGE_BYTES, ctype
-from noeira.codegen.view import Scratch, ScratchOperand
+from noeira.codegen.view import Scratch, ScratchOperand, is_taken
 from noeira.errors import VerifyError
 from noeira.ir.body import padded
-
-# Names that functions of kernels have already, as arguments or for what is in registers.
-TAKEN = re.compile(r"(?:[a-z]{1,2}\d+|threads?|workspace|shared)\Z")
 
 
 @dataclass(frozen=True)
@@ -29,8 +25,10 @@ class Room:
     size: int
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or TAKEN.match(self.name):
-            raise VerifyError(f"scratch: {self.name!r} cannot be the name of an array")
+        word = self.name.isascii() and self.name.isidentifier()
+        if not word or is_taken(self.name):
+            why = "kernels have it for something else" if word else "it is no word of C"
+            raise VerifyError(f"scratch: {self.name!r} cannot be the name of an array: {why}")
         if self.dtype not in STORAGE_BYTES:
             known = ", ".join(STORAGE_BYTES)
             raise VerifyError(f"scratch: {self.name} is of {self.dtype!r}; there are {known}")

@@ -15,10 +15,21 @@ from noeira.errors import VerifyError
 from noeira.ir.broadcasting import Step, walk_of
 from noeira.ir.plan import Call
 
-# Names that loops over rows have for places, threads and what is in registers.
+# Names that functions of kernels and loops over rows have for places, threads and what is in
+# registers.
 TAKEN = re.compile(
     r"(?:[a-z]{1,2}\d+|threads?|workspace|shared|rows?|begin|column|index|element|inside|part|count"
     r"|first|last|from|lane|team|head|edges|access|[ij]|distance)"
+)
+# Words that C, or CUDA, which is C++, have for themselves.
+KEYWORDS = re.compile(
+    r"(?:alignas|alignof|and|asm|auto|bool|break|case|catch|char|class|concept|const|constexpr"
+    r"|continue|decltype|default|delete|do|double|else|enum|explicit|export|extern|false|float"
+    r"|for|friend|goto|if|inline|int|long|mutable|namespace|new|noexcept|not|nullptr|operator"
+    r"|or|private|protected|public|register|requires|restrict|return|short|signed|sizeof|static"
+    r"|struct|switch|template|this|throw|true|try|typedef|typeid|typename|typeof|union|unsigned"
+    r"|using|virtual|void|volatile|wchar_t|while|xor"
+    r")"
 )
 # How an operand is read of which `uniform` makes random numbers.
 NUMBER = "number"
@@ -194,6 +205,11 @@ class Missing(Enum):
 ABSENT, MADE = Missing.ABSENT, Missing.MADE
 
 
+def is_taken(name: str) -> bool:
+    """Whether the text of a kernel has a name for something of its own."""
+    return any(words.fullmatch(name) for words in (TAKEN, KEYWORDS))
+
+
 class Operands(SimpleNamespace):
     """The anchor's operands by the op's own names; `ABSENT` where they are not given, `MADE` where
     a head makes them.
@@ -270,9 +286,11 @@ class Kernel:
         reads. Raises VerifyError for one that it has for something else.
         """
         for name in names:
-            if name in reads or TAKEN.fullmatch(name):
-                what = "the operand" if name in reads else "what loops over rows have of their own"
-                raise VerifyError(f"{name} is the name of {what}: take another")
+            if name in reads or is_taken(name):
+                what = "the name of what loops over rows have of their own"
+                if name in reads or KEYWORDS.fullmatch(name):
+                    what = "the name of the operand" if name in reads else "a word of C"
+                raise VerifyError(f"{name} is {what}: take another")
         return names
 
     def written(self, name: str, size: int) -> Any:

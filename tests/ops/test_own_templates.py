@@ -261,7 +261,18 @@ def test_stages_of_a_phase_have_their_own_part_of_the_workspace() -> None:
 
 
 def test_rooms_that_cannot_be() -> None:
-    for name in ("two words", "thread", "w0"):
+    for name in (
+        "two words",
+        "thread",
+        "w0",
+        "first",
+        "last",
+        "row",
+        "begin",
+        "float",
+        "new",
+        "größe",
+    ):
         with pytest.raises(VerifyError, match=f"{name!r} cannot be the name of an array"):
             Room(name, "f32", 1)
     with pytest.raises(VerifyError, match="sums is of 'float'; there are f32, f64, bf16"):
