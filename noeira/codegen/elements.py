@@ -127,13 +127,12 @@ def literal(value: float, dtype: str) -> str:
 
 def whole_literal(value: float, element: Element) -> str:
     """A whole number. Raises VerifyError if there is none of that dtype."""
-    most = int(DTYPES[element.dtype].largest)
-    least = 0 if element.ctype.startswith("unsigned") else -most - 1
-    number = int(value) if math.isfinite(value) else most + 1
-    if number != value or not least <= number <= most:
+    dtype = DTYPES[element.dtype]
+    if not dtype.fits(value):
         raise VerifyError(f"{value} is no {element.dtype}")
+    number = int(value)
     # A minus sign is an operator: of the least number the digits alone would be too large.
-    if number == least < 0:
+    if number == -dtype.largest - 1:
         return f"({number + 1}{element.suffix} - 1)"
     return f"{number}{element.suffix}"
 

@@ -133,10 +133,17 @@ def fit(value: Any, kind: Any) -> Any:
     if get_origin(kind) is tuple:
         return fit_list(value, get_args(kind))
     if kind is float and type(value) is int:
-        return float(value)
+        return exactly(value)
     if type(value) is not kind:
         raise Unfit(WORDS[kind])
     return value
+
+
+def exactly(value: int) -> float:
+    """A whole number as a float. Raises Unfit if that would be another number."""
+    if abs(value) >= 2**1024 or int(float(value)) != value:
+        raise Unfit("a number that a float of 64 bits has without loss")
+    return float(value)
 
 
 def fit_list(value: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir.op import IndexLimit
-from noeira.ir.types import TensorType
+from noeira.ir.types import DTYPES, TensorType
 
 
 def expect(name: str, operand: str, got: TensorType | None, want: TensorType) -> None:
     """An operand that can have one type only; None is one that was left out."""
     if got is not None and got != want:
         raise DtypeError(f"{name}: {operand} is {got}, it must be {want}")
+
+
+def check_number(name: str, value: float, dtype: str) -> None:
+    """A number that a kernel computes with, or stores, as one of a dtype."""
+    if dtype not in DTYPES:
+        raise DtypeError(f"{name}: there is no dtype {dtype!r}; there are {', '.join(DTYPES)}")
+    if not DTYPES[dtype].fits(value):
+        raise DtypeError(f"{name}: {value!r} does not fit in {dtype}")
 
 
 def float_operand(name: str, x: TensorType) -> None:

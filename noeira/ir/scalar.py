@@ -259,6 +259,13 @@ def variables(expr: Expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for arg in expr.args for name in variables(arg)))
 
 
+def constants(expr: Expr) -> tuple[float, ...]:
+    """The numbers of an expression, each once."""
+    if expr.op in ("var", "const"):
+        return expr.args if expr.op == "const" else ()
+    return tuple(dict.fromkeys(number for arg in expr.args for number in constants(arg)))
+
+
 def keys(expr: Expr) -> tuple[str, ...]:
     """The variables that random numbers follow from, each once. Raises VerifyError for an argument
     of `uniform` that is no variable.

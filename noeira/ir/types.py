@@ -34,6 +34,19 @@ class Dtype:
         """As in a user's code: `np.float32`."""
         return f"{self.package}.{self.numpy}"
 
+    def fits(self, value: float) -> bool:
+        """Whether there is a number in the dtype: of floats one that it is rounded to, which is
+        finite if the number is.
+        """
+        if not math.isfinite(value):
+            return self.is_float
+        if self.is_float:
+            # From half way to the power of two above the largest on, the nearest is infinite.
+            above = 2 ** math.frexp(self.largest)[1]
+            return 2 * int(abs(value)) < int(self.largest) + above
+        least = -int(self.largest) - 1 if self.numpy.startswith("int") else 0
+        return int(value) == value and least <= value <= int(self.largest)
+
     def number(self, text: str) -> float:
         """The number of a text, a whole one without loss."""
         return float(text) if self.is_float else int(text)

@@ -8,6 +8,7 @@ from typing import Any
 
 from noeira.ir import graph
 from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.samples import BadSample, f32
 from noeira.ir.scalar import Expr, call, lift, select, square, var
 
 x, y = var("x"), var("y")
@@ -161,6 +162,10 @@ class Scale(Elementwise):
 
     def slope(self, attrs: FactorAttrs, index: int) -> Expr:
         return lift(attrs.factor)
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        wrong = BadSample((f32(3),), "scale: 1e+300 does not fit in f32", {"factor": 1e300})
+        return (*super().bad_samples(), wrong)
 
 
 @dataclass(frozen=True)

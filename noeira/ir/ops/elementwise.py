@@ -13,7 +13,7 @@ from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
 from noeira.ir.attributes import generic, variants
 from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
-from noeira.ir.checks import expect
+from noeira.ir.checks import check_number, expect
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value, attr_items
 from noeira.ir.op import Op
@@ -135,6 +135,11 @@ class Elementwise(Op):
             raise VerifyError(f"{self.name}: its expression {self.fault}")
         given = self.named(types)
         dtype, shape = self.result_dtype(attrs, given), self.result_shape(attrs, given)
+        # Numbers of the op's own are as its author tried them.
+        if vars(attrs):
+            wide = computed_in((*(type.dtype for type in given.values()), dtype))
+            for number in scalar.constants(self.expression(attrs)):
+                check_number(self.name, number, wide)
         return (laid_out(given.values(), dtype, shape),)
 
     def result_shape(self, attrs: Any, given: Mapping[str, TensorType]) -> tuple[int, ...]:

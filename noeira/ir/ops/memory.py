@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
+from noeira.ir.checks import check_number
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Cost, IndexLimit, Limits, Op
@@ -35,6 +36,7 @@ class Constant(Op):
     name, Attrs = "constant", ConstantAttrs
 
     def infer(self, attrs: ConstantAttrs) -> tuple[TensorType, ...]:
+        check_number("constant", attrs.value, attrs.dtype)
         return (TensorType(attrs.dtype, ()),)
 
     def reference(self, attrs: ConstantAttrs) -> tuple[np.ndarray, ...]:
@@ -53,6 +55,16 @@ class Constant(Op):
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample((), {"value": 0.5}), Sample((), {"value": 3.0, "dtype": "i64"}))
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        bad = (
+            *((1.5, "i64"), (2.0**63, "i64"), (-1.0, "u8"), (2.0, "bool"), (math.inf, "i32")),
+            *((1e300, "f32"), (-65520.0, "f16")),
+        )
+        return (
+            *(BadSample((), "does not fit in", {"value": v, "dtype": d}) for v, d in bad),
+            BadSample((), "there is no dtype 'f8'", {"dtype": "f8"}),
+        )
 
 
 @dataclass(frozen=True)

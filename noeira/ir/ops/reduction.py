@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.broadcasting import common_shape, neighbours
-from noeira.ir.checks import float_operand
+from noeira.ir.checks import check_number, float_operand
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise, reduce_to
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType
+from noeira.ir.types import TensorType, computed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,7 @@ class Sum(Op):
 
     def infer(self, attrs: SumAttrs, x: TensorType) -> tuple[TensorType, ...]:
         float_operand(self.name, x)
+        check_number(self.name, attrs.scale, computed(x.dtype))
         axes = summed_axes(attrs.axes, x)
         return (TensorType(x.dtype, tuple(n for i, n in enumerate(x.shape) if i not in axes)),)
 
@@ -105,6 +106,7 @@ class Sum(Op):
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (
             BadSample((i32(3),), "not a float"),
+            BadSample((f32(3),), "sum: 1e+300 does not fit in f32", {"scale": 1e300}),
             BadSample((f32(3, 4),), "has no axis 2", {"axes": (2,)}),
             BadSample((f32(3, 4),), "axis 1 twice", {"axes": (1, -1)}),
             BadSample((f32(3, 4, 5),), "sum over [2], then over [0]", {"axes": (0, 2)}),
