@@ -263,8 +263,8 @@ class Op:
         return args[self.operands.index(self.rows_name)]
 
     def may_overwrite(self, attrs: Any, *args: Any, **kwargs: Any) -> dict[str, tuple[str, ...]]:
-        """For a result, the operands whose memory it may be written to, all by name: the kernel reads
-        each of their elements before it writes the same element of the result.
+        """For a result, the operands whose memory it may be written to, all by name: the kernel
+        reads each of their elements before it writes the same element of the result.
         """
         return {}
 

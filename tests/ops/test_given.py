@@ -50,7 +50,8 @@ def test_all_targets_agree(layer: Any) -> None:
 
 def given_norm(*types: TensorType, **attrs: bool) -> Builder:
     builder = Builder("given")
-    builder.emit("given_norm", *(builder.input(f"v{i}", t) for i, t in enumerate(types)), **attrs)
+    values = [builder.input(f"v{i}", t) for i, t in enumerate(types)]
+    builder.emit("given_norm", *values, hint="given_norm", **attrs)
     return builder
 
 

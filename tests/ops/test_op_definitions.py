@@ -297,3 +297,38 @@ def test_infer_gives_a_tuple() -> None:
     said = "infer of own must give a tuple of types, not f32[4, 3]"
     with pytest.raises(noeira.VerifyError, match=re.escape(said)):
         rule.types(Attrs(), [MATRIX])
+
+
+@dataclass(frozen=True)
+class PowerAttrs(Attrs):
+    """degree: of the power."""
+
+    degree: int = 1
+
+
+def test_what_a_slope_reads_follows_from_flags_alone() -> None:
+    def expression(self: Any, attrs: PowerAttrs) -> Expr:
+        return math.prod([x] * attrs.degree, start=x / 2)
+
+    rule = made(type("Power", (Elementwise,), {"Attrs": PowerAttrs, "expression": expression}))
+    slope = rule.slope_op(0)
+    assert slope is not None and slope.operands == ("d", "a.x")
+
+    def bare(self: Any, attrs: PowerAttrs) -> Expr:
+        return x * x if attrs.degree == 2 else x * 3
+
+    rule = made(type("Power", (Elementwise,), {"Attrs": PowerAttrs, "expression": bare}))
+    slope = rule.slope_op(0)
+    assert slope is not None and slope.operands == ("d",)
+    said = "own: its slope in x reads x with degree = 2: what is read may depend on attributes that"
+    with pytest.raises(noeira.VerifyError, match=said):
+        slope.types(PowerAttrs(2), [MATRIX])
+
+
+@pytest.mark.parametrize(
+    "method", ["given_results", "given_operands", "index_limits", "may_overwrite", "cost"]
+)
+def test_every_method_takes_the_attributes_first(method: str) -> None:
+    with pytest.raises(noeira.VerifyError, match=f"{method} of own must take attrs first"):
+        type("Own", (Op,), {"name": "own", method: lambda self, x: ()})
+    assert "own" not in OPS

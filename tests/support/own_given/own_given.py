@@ -66,11 +66,8 @@ class GivenNorm(Op):
         return x.size * (6 if gain is None else 7)
 
     def vjp(self, attrs: GivenAttrs, back: Backward) -> dict[str, Value]:
-        (_, gain, shift), (_, mean, _), (d_y, d_mean, _) = (
-            back.inputs,
-            back.outputs,
-            back.cotangents,
-        )
+        (_, gain, _), (_, mean, _) = back.inputs, back.outputs
+        d_y, d_mean, _ = back.cotangents
         assert (gain is None) == (not attrs.gained) and (mean is None) == attrs.rms
         assert d_y is not None and d_mean is None and not back.wants("gain")
         return {"shift": back.emit("sum", d_y, axes=tuple(range(len(d_y.type.shape) - 1)))}
