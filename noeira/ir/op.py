@@ -50,7 +50,7 @@ Limits = tuple[int | None, ...]
 # Methods whose first argument is the node's attributes.
 TAKE_ATTRS = (
     *("infer", "reference", "vjp", "flops", "storage", "expression", "slope"),
-    *("kind_of", "stem", "rows"),
+    *("kind_of", "stem", "rows", "moved_together"),
 )
 KINDS = ("map", "contraction", "column", "row", "alone")
 
@@ -68,7 +68,8 @@ class Op:
     template: the stem of its kernel's template on every target; by default the op's name. An op
     that has several says which in `stem`.
     totals: whether a result of an op of kind `row` is a number of all rows, such as a loss.
-    moves: whether its results are elements of its operands as they are, of any dtype.
+    moves: whether its results are elements of its operands as they are, of any dtype (see
+    `moved_together`).
     mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
     is one row; ops of kind `row` do.
     """
@@ -226,6 +227,12 @@ class Op:
         row, all others number them. By default the operand `rows_of`.
         """
         return args[self.rows_at]
+
+    def moved_together(self, attrs: Any, *args: Any, **kwargs: Any) -> int:
+        """Of an op that moves elements: how many stay neighbours. Results consist of pieces of so
+        many that begin at multiples of it, in operands as in the result.
+        """
+        return 1
 
     def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[int, tuple[int, ...]]:
         """For a result, the operands whose memory it may be written to: the kernel reads each of
