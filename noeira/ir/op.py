@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.ir.gradients import Backward, Cotangents
+    from noeira.ir.product import Product
     from noeira.ir.samples import BadSample, Sample
     from noeira.ir.storage import Storage
 
@@ -50,7 +51,7 @@ Limits = tuple[int | None, ...]
 # Methods whose first argument is the node's attributes.
 TAKE_ATTRS = (
     *("infer", "reference", "vjp", "flops", "storage", "expression", "slope"),
-    *("kind_of", "stem", "rows", "moved_together"),
+    *("kind_of", "stem", "rows", "moved_together", "product"),
 )
 KINDS = ("map", "contraction", "column", "row", "alone")
 
@@ -227,6 +228,14 @@ class Op:
         row, all others number them. By default the operand `rows_of`.
         """
         return args[self.rows_at]
+
+    def product(self, attrs: Any, *args: Any, **kwargs: Any) -> Product:
+        """The product of matrices that it is, of operands of these types: all that kernels of
+        products know of it.
+        """
+        raise VerifyError(
+            f"{self.name}: no product of matrices: define `product` in {type(self).__name__}"
+        )
 
     def moved_together(self, attrs: Any, *args: Any, **kwargs: Any) -> int:
         """Of an op that moves elements: how many stay neighbours. Results consist of pieces of so
