@@ -69,6 +69,10 @@ class Op:
     template: the stem of its kernel's template on every target; by default the op's name. An op
     that has several says which in `stem`.
     totals: whether a result of an op of kind `row` is a number of all rows, such as a loss.
+    looks_twice: of an op of kind `row`, whether its kernel looks at rows again: those of operands
+    that `each_row` names stay in the registers of a GPU.
+    streams: of such an op, whether large results may go past the caches: its kernel does not read
+    them, and stores them by `row_results`.
     moves: whether its results are elements of its operands as they are, of any dtype (see
     `moved_together`).
     mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
@@ -84,6 +88,8 @@ class Op:
     rows_of: ClassVar[str] = ""
     template: ClassVar[str] = ""
     totals: ClassVar[bool] = False
+    looks_twice: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
     moves: ClassVar[bool] = False
     mixes_samples: ClassVar[bool] = False
     Attrs: ClassVar[type[Attrs]] = Attrs
