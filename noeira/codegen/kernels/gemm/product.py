@@ -226,6 +226,11 @@ def problem_body(problem: Problem) -> Body:
         shape[::-1] if factor.transposed else shape
         for shape, factor in zip(shapes, problem.factors, strict=True)
     )
+    if problem.options:
+        names = ", ".join(name for name, _ in problem.options)
+        raise VerifyError(
+            f"{problem.product}: a product of matrices has no options, such as {names}"
+        )
     if k != rows:
         raise VerifyError(f"{problem.product}: {k} columns do not fit {rows} rows")
     builder = Builder("problem")
