@@ -19,21 +19,23 @@ from noeira.codegen.environment import KERNELS
 from noeira.codegen.language import LANGUAGES
 from noeira.codegen.lower import head_code, tail_code
 from noeira.codegen.scratch import Room, bytes_of
+from noeira.codegen.stored import is_raw
 from noeira.codegen.view import Elementwise, Function
 from noeira.errors import DtypeError, VerifyError
 from noeira.ir.body import Body
 from noeira.ir.choices import Problem
-from noeira.ir.graph import Value
+from noeira.ir.graph import Node, Value
 from noeira.ir.op import place
 from noeira.ir.plan import Choice, Stage
-from noeira.ir.types import computed
+from noeira.ir.types import COMPUTED, ROUNDED, computed
 
 
 class Anchor:
     """How kernels of a stem are cut in a language; it has no state.
 
     stem: of the template; language: `c` or `cuda`; Cut: a frozen dataclass of `option` fields;
-    dtypes: of the floats that its template is written for; apart: whether a head and a tail stand
+    dtypes: of the floats that its template is written for, None if its text is to show whether it
+    takes those of 16 bits for what they are (see `stored`); apart: whether a head and a tail stand
     in functions of their own, as where one stage makes all that the next reads. Classes for both
     languages derive from `CAnchor` and `CudaAnchor`, and say what is not as there.
 
@@ -43,7 +45,7 @@ class Anchor:
     stem: ClassVar[str]
     language: ClassVar[str]
     Cut: ClassVar[type]
-    dtypes: ClassVar[frozenset[str]] = frozenset({"f32", "f64"})
+    dtypes: ClassVar[frozenset[str] | None] = None
     apart: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -81,18 +83,40 @@ class Anchor:
         """Raises VerifyError if a cut, perhaps of an edited plan, does not fit the shapes."""
 
     def check_dtypes(self, body: Body) -> None:
-        """Raises DtypeError for a float that the template is not written for: element-wise code
-        before and after an anchor has those of all dtypes.
+        """Raises DtypeError for a float that the class says the template is not written for:
+        element-wise code before and after an anchor has those of all dtypes.
         """
+        if self.dtypes is None:
+            return
         anchor = body.anchor
         own = (*anchor.inputs, *anchor.outputs) if anchor else body.inputs + body.outputs
         for value in own:
             if value.type.is_float and value.type.dtype not in self.dtypes:
-                names = " and ".join(dict.fromkeys(part.op.name for part in body.parts))
+                raise DtypeError(self.without(body, value, self.dtypes))
+
+    def check_text(self, body: Body, text: str) -> None:
+        """Raises DtypeError where the text of a kernel takes the bits of 16-bit floats for numbers,
+        unless the class says that it is written for them.
+        """
+        if self.dtypes is not None:
+            return
+        names = (*body.sources, *body.targets)
+        for name, value in zip(names, (*body.inputs, *body.outputs), strict=True):
+            dtype = value.type.dtype
+            if dtype in ROUNDED and is_raw(text, name, dtype):
                 raise DtypeError(
-                    f"{value}: {names} has no kernel for {value.type.dtype} in "
-                    f"{LANGUAGES[self.language].title}: it has {', '.join(sorted(self.dtypes))}"
+                    f"{self.without(body, value, COMPUTED)}; its template is to read {dtype} by "
+                    f"load_{dtype} or widen_{dtype}, and to write it by store_{dtype} or "
+                    f"narrow_{dtype}, as all macros for rows do"
                 )
+
+    def without(self, body: Body, value: Value, dtypes: Iterable[str]) -> str:
+        """What is said of a value of a dtype that there is no kernel for."""
+        names = " and ".join(dict.fromkeys(part.op.name for part in body.parts))
+        return (
+            f"{value}: {names} has no kernel for {value.type.dtype} in "
+            f"{LANGUAGES[self.language].title}: it has {', '.join(sorted(dtypes))}"
+        )
 
     def view(self, body: Body, machine: Any) -> Any:
         """What the template sees as `k.view`."""
@@ -148,10 +172,15 @@ def described(stem: str, language: str) -> Anchor | None:
     return found
 
 
+def anchor_of(body: Body) -> Node:
+    """The node that has the kernel, of a body that is not element-wise alone."""
+    assert body.anchor is not None
+    return body.anchor
+
+
 def rows_operand(body: Body) -> Value:
     """The operand whose rows the anchor's kernel runs over, of the shape that it takes it in."""
-    anchor = body.anchor
-    assert anchor is not None
+    anchor = anchor_of(body)
     return replace(anchor.inputs[anchor.rows_at], type=anchor.rows)
 
 

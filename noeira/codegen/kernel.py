@@ -17,6 +17,7 @@ from noeira.codegen.layout import laid_out
 from noeira.codegen.lower import kernel_phases, operand_code, operand_id
 from noeira.codegen.phases import own_stages
 from noeira.codegen.scratch import scratch_arrays
+from noeira.codegen.stored import statements_of
 from noeira.codegen.target import Target
 from noeira.codegen.view import (
     ABSENT,
@@ -35,10 +36,6 @@ from noeira.ir.graph import Value
 from noeira.ir.op import Op, place
 from noeira.ir.plan import Call, Stage
 
-# Where arguments are named that the statements may not use.
-HEADS_AND_MARKS = re.compile(
-    r"^\s*(?:static NOINLINE|extern \"C\")[^{]*\{|\(void\)\w+;", re.MULTILINE
-)
 # What is said of an array of a kernel's that there is not.
 UNDECLARED = re.compile(r"is not there; (?:k\.scratch|Scratch) has")
 
@@ -64,8 +61,11 @@ def kernel_text(call: Call, target: Target, symbol: str) -> str:
 
 
 def checked_text(body: Body, view: Kernel, target: Target) -> str:
-    """What the template of a phase makes of it. Raises VerifyError if it leaves something out."""
+    """What the template of a phase makes of it. Raises VerifyError if it leaves something out,
+    DtypeError if it takes the bits of a 16-bit float for a number.
+    """
     text = template_text(body, view, target)
+    target.anchor(body).check_text(body, text)
     if body.anchor is not None:
         name, values = body.anchor.op.name, dict(zip(body.targets, body.outputs, strict=True))
         for side, code in (("before", view.head), ("after", view.tail)):
@@ -103,7 +103,7 @@ def is_used(text: str, argument: str) -> bool:
     """Whether the statements of a text use an argument: that it is declared, or marked as one that
     they do not use, does not count.
     """
-    return argument in identifiers(HEADS_AND_MARKS.sub("", text))
+    return argument in identifiers(statements_of(text))
 
 
 def kernel_view(

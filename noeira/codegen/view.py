@@ -278,7 +278,11 @@ class Kernel:
         return (*self.carried, *vars(self.scratch).values())
 
     def holding(self, names: Sequence[str]) -> Kernel:
-        """The same where the rows of these operands are held."""
+        """The same where the rows of these operands are held. Raises VerifyError if none are."""
+        if not names:
+            raise VerifyError(
+                "rows are looked at twice, as the op says: name the operands in each_row"
+            )
         return replace(self, held=tuple(names))
 
     def fresh(self, names: Sequence[str], reads: Sequence[str] = ()) -> Sequence[str]:

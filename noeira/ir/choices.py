@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from noeira.errors import ParseError
 from noeira.ir.plan import Stage
-from noeira.ir.text.lexer import Line, expected_error, parsing, uncommented
+from noeira.ir.text.lexer import Line, expected_error, literal, parsing, uncommented
 from noeira.ir.types import TensorType
 
 VERSION = "// noeira-choices 1"
@@ -39,22 +40,31 @@ class Factor:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a choice depends on: the kind of kernel, its operands, the target."""
+    """What a choice depends on: the kind of kernel, its operands, the target, and what else of the
+    op's attributes its work depends on, by name, as `attr_items` has them: a stride, say.
+    """
 
     kind: str
     factors: tuple[Factor, ...]
     target: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Whoever writes a table may write them in any order."""
+        object.__setattr__(self, "options", tuple(sorted(self.options)))
 
     @property
     def product(self) -> str:
-        """Without the target: `gemm f32[100, 784] @ f32[784, 256]`."""
-        return f"{self.kind} {' @ '.join(map(str, self.factors))}"
+        """Without the target: `gemm f32[100, 784] @ f32[784, 256]`, `conv … {stride = 2}`."""
+        options = ", ".join(f"{name} = {literal(value)}" for name, value in self.options)
+        factors = " @ ".join(map(str, self.factors))
+        return f"{self.kind} {factors}{f' {{{options}}}' if options else ''}"
 
     @property
     def order(self) -> tuple[object, ...]:
-        """What tables are sorted by: target and kind by name, operands by their sizes."""
+        """What tables are sorted by: target and kind by name, operands by their sizes, options."""
         shapes = tuple((factor.type.shape, str(factor)) for factor in self.factors)
-        return (self.target, self.kind, shapes)
+        return (self.target, self.kind, shapes, self.product)
 
     def __str__(self) -> str:
         return f"{self.product} for {self.target}"
@@ -197,6 +207,7 @@ def parse_row(line: Line, note: str, above: tuple[str, ...]) -> Row:
     factors = [parse_factor(line)]
     while line.accept("@"):
         factors.append(parse_factor(line))
+    options = tuple(line.fields().items())
     line.expect("for")
     target = [line.take("word", "the name of a target such as c avx512")]
     while not line.accept(":"):
@@ -205,7 +216,8 @@ def parse_row(line: Line, note: str, above: tuple[str, ...]) -> Row:
     while line.more() or not stages:
         name = line.take("word", "a stage such as gemm{row_tiles = 10}")
         stages.append(Stage(name, tuple(line.fields().items())))
-    return Row(Problem(kind, tuple(factors), " ".join(target)), tuple(stages), note, above)
+    problem = Problem(kind, tuple(factors), " ".join(target), options)
+    return Row(problem, tuple(stages), note, above)
 
 
 def parse_factor(line: Line) -> Factor:

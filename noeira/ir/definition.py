@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TAKE_ATTRS = (
     *("infer", "reference", "vjp", "flops", "storage", "expression", "slope"),
     *("kind_of", "stem", "rows", "cost", "may_overwrite", "index_limits", "result_limits"),
-    *("given_operands", "given_results"),
+    *("given_operands", "given_results", "moved_together", "product"),
 )
 KINDS = ("map", "contraction", "column", "row", "alone")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.ir.gradients import Backward, Cotangents
+    from noeira.ir.product import Product
     from noeira.ir.samples import BadSample, Sample
     from noeira.ir.storage import Storage
 
@@ -67,7 +68,12 @@ class Op:
     template: the stem of its kernel's template on every target; by default the op's name. An op
     that has several says which in `stem`.
     totals: whether a result of an op of kind `row` is a number of all rows, such as a loss.
-    moves: whether its results are elements of its operands as they are, of any dtype.
+    looks_twice: of an op of kind `row`, whether its kernel looks at rows again: those of operands
+    that `each_row` names stay in the registers of a GPU.
+    streams: of such an op, whether large results may go past the caches: its kernel does not read
+    them, and stores them by `row_results`.
+    moves: whether its results are elements of its operands as they are, of any dtype (see
+    `moved_together`).
     mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
     is one row; ops of kind `row` do.
     """
@@ -81,6 +87,8 @@ class Op:
     rows_of: ClassVar[str] = ""
     template: ClassVar[str] = ""
     totals: ClassVar[bool] = False
+    looks_twice: ClassVar[bool] = False
+    streams: ClassVar[bool] = False
     moves: ClassVar[bool] = False
     mixes_samples: ClassVar[bool] = False
     Attrs: ClassVar[type[Attrs]] = Attrs
@@ -261,6 +269,20 @@ class Op:
         row, all others number them. By default the operand `rows_of`.
         """
         return args[self.operands.index(self.rows_name)]
+
+    def product(self, attrs: Any, *args: Any, **kwargs: Any) -> Product:
+        """The product of matrices that it is, of operands of these types: all that kernels of
+        products know of it.
+        """
+        raise VerifyError(
+            f"{self.name}: no product of matrices: define `product` in {type(self).__name__}"
+        )
+
+    def moved_together(self, attrs: Any, *args: Any, **kwargs: Any) -> int:
+        """Of an op that moves elements: how many stay neighbours. Results consist of pieces of so
+        many that begin at multiples of it, in operands as in the result.
+        """
+        return 1
 
     def may_overwrite(self, attrs: Any, *args: Any, **kwargs: Any) -> dict[str, tuple[str, ...]]:
         """For a result, the operands whose memory it may be written to, all by name: the kernel

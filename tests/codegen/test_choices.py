@@ -67,6 +67,21 @@ def test_tables_are_in_the_order_of_their_sizes() -> None:
     assert table.merged([], [r.problem for r in table.rows]).rows == ()
 
 
+def test_problems_differ_in_their_options() -> None:
+    x, w = Factor(TensorType("f32", (1, 8, 9, 9))), Factor(TensorType("f32", (4, 8, 3, 3)))
+    attrs = ({}, {"stride": 2}, {"stride": 2, "pads": (1, 1), "causal": True})
+    problems = [Problem("conv", (x, w), "c avx512", tuple(own.items())) for own in attrs]
+    table = Choices().merged([Row(one, (Stage(f"conv_{i}"),)) for i, one in enumerate(problems)])
+    last = "conv f32[1, 8, 9, 9] @ f32[4, 8, 3, 3] {causal = true, pads = [1, 1], stride = 2} for c"
+    assert last in str(table)
+    # In whatever order they are written.
+    turned = str(table).replace("causal = true, pads = [1, 1]", "pads = [1, 1], causal = true")
+    for text in (str(table), turned):
+        found = parse_choices(text, lambda problem, stages: None)
+        rows = map(found.find, problems)
+        assert [row.stages[0].name for row in rows if row] == ["conv_0", "conv_1", "conv_2"]
+
+
 WRONG = {
     "the first line": ("noeira-choices 1\n", "line 1: expected // noeira-choices 1"),
     "no operand": ("{v}gemm for c avx512: {s}\n", "line 3: there is no dtype 'for'"),
@@ -91,6 +106,10 @@ WRONG = {
     "shapes that do not fit": (
         "{v}gemm f32[3, 4] @ f32[5, 6] for c avx512: {s}\n",
         "line 3: gemm f32[3, 4] @ f32[5, 6]: 4 columns do not fit 5 rows",
+    ),
+    "an option of the problem": (
+        "{v}gemm {p} {{stride = 2}} for c avx512: {s}\n",
+        "line 3: gemm f32[37, 20] @ f32[20, 33] {stride = 2}: a product of matrices has no options",
     ),
     "two dtypes": (
         "{v}gemm f32[3, 4] @ f64[4, 6] for c avx512: {s}\n",

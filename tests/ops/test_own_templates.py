@@ -243,7 +243,7 @@ def test_an_array_that_a_kernel_without_a_class_has_not(define: Define, tmp_path
     (tmp_path / "turned.c.j2").write_text(text)
     message = (
         "turned.c.j2, line 1: 'bands' is not there; k.scratch has no names: declare it in "
-        "`scratch` of a class that derives from CAnchor, with stem = 'turned'"
+        "`scratch` of a class that derives from Row, with stem = 'turned'"
     )
     with pytest.raises(VerifyError, match=re.escape(message)):
         kernel_text(call_of("turned", C, TensorType("f32", (4, 3))), C, "k")
@@ -281,13 +281,11 @@ def test_rooms_that_cannot_be() -> None:
 
 def test_two_descriptions_of_a_kernel(define: Define) -> None:
     define(KERNEL)
-    with pytest.raises(
-        VerifyError, match="the kernel softmax is described in cuda already, by Softmax"
-    ):
+    with pytest.raises(VerifyError, match="the kernel mse is described in cuda already, by MSE"):
         define(
             "from noeira.codegen.cuda.anchor import CudaAnchor\n"
-            "import noeira.codegen.kernels.softmax.cuda\n"
-            "class Mine(CudaAnchor):\n    stem = 'softmax'\n"
+            "import noeira.codegen.kernels.mse.cuda\n"
+            "class Mine(CudaAnchor):\n    stem = 'mse'\n"
         )
 
 
@@ -354,11 +352,10 @@ def test_a_head_that_a_template_leaves_out_is_refused(
 @pytest.mark.parametrize("target", [C, CUDA], ids=["c", "cuda"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_a_dtype_that_a_template_is_not_written_for(target: Target, dtype: str) -> None:
-    # The rule that would choose for it has no numbers for it either.
-    for name in ("soft_cross_entropy", "matmul"):
-        types = [TensorType(dtype, (4, 4))] * 2
+    for name, shapes in (("finite", [()]), ("matmul", [(4, 4)] * 2)):
+        types = [TensorType(dtype, shape) for shape in shapes]
         with pytest.raises(DtypeError, match=rf"{name} has no kernel for {dtype} in C.*f32, f64"):
-            call_of(name, target, *types)
+            kernel_text(call_of(name, target, *types), target, "k")
     product = call_of("matmul", C, TensorType("f32", (4, 3)), TensorType("f32", (3, 4)))
     assert kernel_text(product, C, "k")
     assert "unsigned short" in kernel_text(

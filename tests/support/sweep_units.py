@@ -21,10 +21,11 @@ from swept_ops import chosen, family, launching
 from noeira.codegen.c.isa import AVX2
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.cuda.target import CudaTarget
+from noeira.codegen.kernel import kernel_text
 from noeira.codegen.target import Target
-from noeira.ir.body import body_of
+from noeira.errors import DtypeError
 from noeira.ir.op import Op
-from noeira.ir.plan import Choice
+from noeira.ir.plan import Call, Choice
 from noeira.ir.samples import Sample
 from noeira.ir.types import FLOATS
 
@@ -124,9 +125,16 @@ def variants_of(rule: Op) -> Iterator[tuple[Variant, str]]:
 
 
 def has_kernel(rule: Op, variant: Variant, dtype: str) -> bool:
-    """Whether the kernel of an op is written for a dtype."""
-    node = sample_case(rule, rule.samples()[0]).node
-    return dtype not in FLOATS or dtype in variant.chooses.anchor(body_of(node)).dtypes
+    """Whether the kernel of an op is written for a dtype: its class says so, or its text."""
+    if dtype not in FLOATS:
+        return True
+    target = variant.chooses
+    node = sample_case(rule, of_dtype(rule, rule.samples(), dtype)[0]).node
+    try:
+        kernel_text(Call(node, target.choose(node)), target, "k")
+    except DtypeError:
+        return False
+    return True
 
 
 def unit_cases(of: str, variant: Variant) -> list[Case]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from noeira.codegen.anchor import Anchor, rows_dtype, rows_operand, work_of
+from noeira.codegen.anchor import Anchor, anchor_of, rows_dtype, rows_operand, work_of
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CFunction, CRows
 from noeira.codegen.cut import option, written
 from noeira.codegen.rows import rows_and_columns
+from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
 
@@ -71,3 +72,15 @@ class Streamed(CAnchor):
 
     def rule(self, body: Body, machine: ISA) -> StreamCut:
         return StreamCut(splits(work_of(body)), streams(body))
+
+
+class Row(Streamed):
+    """The same over rows, if the op says that its kernel streams."""
+
+    def rule(self, body: Body, machine: ISA) -> StreamCut:
+        cut = super().rule(body, machine)
+        return replace(cut, stream=cut.stream and anchor_of(body).op.streams)
+
+    def check(self, body: Body, cut: StreamCut, machine: ISA) -> None:
+        if cut.stream and not anchor_of(body).op.streams:
+            raise VerifyError(f"{body.stem}: stream must be false: its kernel does not")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import option, written
@@ -37,7 +37,7 @@ class RowTotal(c.CAnchor):
         type = rows_operand(body).type
         rows, columns = rows_and_columns(type)
         once = columns * DTYPE_BYTES[type.dtype] > LONG_ROW_BYTES
-        return RowTotalCut(c.splits(rows * max(columns, machine.lanes(type.dtype))), once)
+        return RowTotalCut(c.splits(rows * max(columns, machine.lanes(rows_dtype(body)))), once)
 
     def stages(self, body: Body, cut: RowTotalCut, machine: ISA) -> tuple[Stage, ...]:
         if not cut.split:
@@ -45,5 +45,5 @@ class RowTotal(c.CAnchor):
         return Stage("rows", written(cut)), Stage("total")
 
     def scratch(self, body: Body, cut: RowTotalCut) -> tuple[Room, ...]:
-        type = rows_operand(body).type
-        return (Room("terms", type.dtype, rows_and_columns(type)[0]),)
+        rows, _ = rows_and_columns(rows_operand(body).type)
+        return (Room("terms", rows_dtype(body), rows),)

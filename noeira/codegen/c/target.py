@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noeira.codegen.c.anchor import CAnchor
+from noeira.codegen.c.anchor import CAnchor, Row
 from noeira.codegen.c.isa import ISA, ISAS
 from noeira.codegen.c.moving import Moving
 from noeira.codegen.c.row_total import RowTotal
@@ -17,8 +17,7 @@ from noeira.ir.plan import Plan
 if TYPE_CHECKING:
     from noeira.codegen.source import Source
 
-ONE_STAGE = CAnchor()
-DEFAULTS = Defaults(rows=ONE_STAGE, row_totals=RowTotal(), moves=Moving(), others=ONE_STAGE)
+DEFAULTS = Defaults(rows=Row(), row_totals=RowTotal(), moves=Moving(), others=CAnchor())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How CUDA moves elements as they are: in accesses as large as all lengths allow."""
+"""How CUDA moves elements as they are: in accesses as large as what stays together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import ACCESS_BYTES, Arch
 from noeira.codegen.cut import option
-from noeira.codegen.rows import rows_and_columns
+from noeira.codegen.rows import pieces_of
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
 from noeira.ir.types import DTYPE_BYTES, FLOATS
@@ -21,8 +21,19 @@ class MovingCut(cuda.LaunchCut):
     access: int = option(most=ACCESS_BYTES, power=True)
 
     def pieces(self, elements: int, size: int) -> int:
-        """Accesses for so many elements of `size` bytes."""
+        """Accesses for so many elements of `size` bytes. Raises VerifyError if that is no whole
+        number: none may move what does not stay together.
+        """
+        if elements * size % self.access:
+            raise VerifyError(
+                f"accesses of {self.access} bytes do not fit {elements} elements of {size} bytes: "
+                "`moved_together` of the op must give a divisor of that number"
+            )
         return elements * size // self.access
+
+    def covering(self, elements: int, size: int) -> int:
+        """Accesses that have room for so many elements."""
+        return pieces_of(elements * size, self.access)
 
 
 class Moving(cuda.CudaAnchor):
@@ -32,12 +43,10 @@ class Moving(cuda.CudaAnchor):
     dtypes = frozenset(FLOATS)
 
     def most_access(self, body: Body) -> int:
-        """Bytes of the largest access: where rows begin decides, and what begins inside them."""
-        moved = body.outputs[0].type
-        start = getattr(body.parts[0].attrs, "start", 0)
-        values = [v for v in (*body.inputs, *body.outputs) if v.type.dtype == moved.dtype]
-        lengths = [rows_and_columns(v.type)[1] for v in values]
-        return math.gcd(ACCESS_BYTES, DTYPE_BYTES[moved.dtype] * math.gcd(start, *lengths))
+        """Bytes of the largest access: elements that stay together."""
+        node, moved = body.parts[0], body.outputs[0].type
+        together = node.op.moved_together(node.attrs, *(v.type for v in node.inputs))
+        return math.gcd(ACCESS_BYTES, DTYPE_BYTES[moved.dtype] * together)
 
     def rule(self, body: Body, machine: Arch) -> MovingCut:
         access = self.most_access(body)
@@ -48,4 +57,4 @@ class Moving(cuda.CudaAnchor):
     def check(self, body: Body, cut: MovingCut, machine: Arch) -> None:
         if cut.access > self.most_access(body):
             most = self.most_access(body)
-            raise VerifyError(f"{body.stem}: access must be at most {most} for rows of this length")
+            raise VerifyError(f"{body.stem}: access must be at most {most} for what stays together")

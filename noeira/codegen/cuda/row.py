@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_dtype, rows_operand
+from noeira.codegen.anchor import anchor_of, rows_dtype, rows_operand
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
 from noeira.codegen.cut import option
@@ -33,18 +33,22 @@ class RowCut(cuda.LaunchCut):
 
 
 class Row(cuda.CudaAnchor):
-    """One launch over rows."""
+    """One launch over rows, which are kept in registers if the op says that its kernel looks at
+    them twice.
+    """
 
     Cut = RowCut
 
     def rule(self, body: Body, machine: Arch) -> RowCut:
-        type = rows_operand(body).type
+        type, dtype = rows_operand(body).type, rows_dtype(body)
         rows, columns = rows_and_columns(type)
-        threads = row_threads(columns, rows_dtype(body), machine)
+        threads = row_threads(columns, dtype, machine)
+        twice = anchor_of(body).op.looks_twice
+        held = held_elements(columns, dtype, threads, machine) if twice else 0
         if threads > WARP:
-            return RowCut(cuda.blocks_for(rows, 1, machine), threads, threads)
+            return RowCut(cuda.blocks_for(rows, 1, machine), threads, threads, held)
         block = min(ROW_BLOCK, ceil_to(rows * threads, WARP))
-        return RowCut(cuda.blocks_for(rows * threads, block, machine), block, threads)
+        return RowCut(cuda.blocks_for(rows * threads, block, machine), block, threads, held)
 
     def shared(self, body: Body, cut: RowCut) -> int:
         dtype = rows_dtype(body)
@@ -62,21 +66,12 @@ class Row(cuda.CudaAnchor):
             check_held(body, cut, machine)
 
 
-class HeldRow(Row):
-    """One launch over rows that are looked at twice."""
-
-    def rule(self, body: Body, machine: Arch) -> RowCut:
-        type = rows_operand(body).type
-        columns = rows_and_columns(type)[1]
-        cut = super().rule(body, machine)
-        held = held_elements(columns, rows_dtype(body), cut.row_threads, machine)
-        return RowCut(cut.grid, cut.block, cut.row_threads, held)
-
-
 def check_held(body: Body, cut: RowCut, machine: Arch) -> None:
     """Raises VerifyError unless the threads of a row hold whole accesses, all of the row together,
-    in no more registers than they have.
+    in no more registers than they have, for another look.
     """
+    if not anchor_of(body).op.looks_twice:
+        raise VerifyError(f"{body.stem}: held must be 0: its kernel looks at rows once")
     columns, dtype = rows_and_columns(rows_operand(body).type)[1], rows_dtype(body)
     lanes = row_lanes(columns, dtype, machine)
     least = pieces_of(columns, cut.row_threads * lanes) * lanes

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from noeira.codegen.anchor import rows_operand
+from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda import row
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
@@ -31,16 +31,15 @@ class RowTotalCut(row.RowCut):
 class RowTotal(row.Row):
     """A launch over rows and one that adds up what its blocks did; one block does both.
 
-    summed: the dtype of the sum, by default that of the rows.
+    summed: the dtype of the sum, by default the one that rows are computed in.
     """
 
     Cut = RowTotalCut
     summed: ClassVar[str] = ""
 
     def rule(self, body: Body, machine: Arch) -> RowTotalCut:
-        type = rows_operand(body).type
-        rows, columns = rows_and_columns(type)
-        threads = row.row_threads(columns, type.dtype, machine)
+        rows, columns = rows_and_columns(rows_operand(body).type)
+        threads = row.row_threads(columns, rows_dtype(body), machine)
         cut = super().rule(body, machine)
         if threads <= WARP and rows * threads <= LONE_THREADS:
             block = min(row.MOST_THREADS, ceil_to(rows * threads, WARP))
@@ -50,7 +49,7 @@ class RowTotal(row.Row):
 
     def dtype(self, body: Body) -> str:
         """The dtype of the sum."""
-        return self.summed or rows_operand(body).type.dtype
+        return self.summed or rows_dtype(body)
 
     def shared(self, body: Body, cut: row.RowCut) -> int:
         if cut.row_threads > WARP:

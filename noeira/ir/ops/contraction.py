@@ -14,6 +14,7 @@ from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import reduce_to
+from noeira.ir.product import Product
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.types import TensorType
 
@@ -29,7 +30,17 @@ class MatmulAttrs(graph.Attrs):
     transpose_b: bool = False
 
 
-class Matmul(Op):
+class Contraction(Op):
+    """The parent of ops that are a product of matrices, which one kernel does for all of them."""
+
+    kind, template = "contraction", "gemm"
+    takes = frozenset({"tail"})
+
+    def flops(self, attrs: Any, *args: Any, **kwargs: Any) -> int:
+        return self.product(attrs, *args, **kwargs).flops
+
+
+class Matmul(Contraction):
     """a·b, a·bᵀ or aᵀ·b; the three are each other's gradients.
 
     a·b:  a [..., K], b [K, N] -> [..., N]
@@ -37,9 +48,7 @@ class Matmul(Op):
     aᵀ·b: a [..., K], b [..., N], leading axes equal -> [K, N]
     """
 
-    name, kind, template = "matmul", "contraction", "gemm"
-    takes = frozenset({"tail"})
-    operands, Attrs = ("a", "b"), MatmulAttrs
+    name, operands, Attrs = "matmul", ("a", "b"), MatmulAttrs
 
     def infer(self, attrs: MatmulAttrs, a: TensorType, b: TensorType) -> tuple[TensorType, ...]:
         dtype = one_float_dtype("matmul", a, b)
@@ -80,9 +89,11 @@ class Matmul(Op):
             if back.wants(name)
         }
 
-    def flops(self, attrs: MatmulAttrs, a: TensorType, b: TensorType) -> int:
-        columns = b.shape[0] if attrs.transpose_b else b.shape[-1]
-        return 2 * a.size * columns
+    def product(self, attrs: MatmulAttrs, a: TensorType, b: TensorType) -> Product:
+        columns = a.shape[-1]
+        rows, n = a.size // columns, b.shape[0] if attrs.transpose_b else b.shape[-1]
+        m, k = (columns, rows) if attrs.transpose_a else (rows, columns)
+        return Product(m, n, k, "a", "b", attrs.transpose_a, attrs.transpose_b)
 
     def samples(self) -> tuple[Sample, ...]:
         out = list[Sample]()
@@ -112,12 +123,10 @@ class Matmul(Op):
         )
 
 
-class Linear(Op):
+class Linear(Contraction):
     """y = x·W + b: x [..., IN], weight [IN, OUT], bias [OUT] (optional) -> [..., OUT]"""
 
-    name, kind, template = "linear", "contraction", "gemm"
-    takes = frozenset({"tail"})
-    operands = ("x", "weight", "bias")
+    name, operands = "linear", ("x", "weight", "bias")
 
     def infer(
         self, attrs: Any, x: TensorType, weight: TensorType, bias: TensorType | None = None
@@ -145,11 +154,11 @@ class Linear(Op):
             found["x"] = back.emit("matmul", d_y, weight, transpose_b=True)
         return found
 
-    def flops(
+    def product(
         self, attrs: Any, x: TensorType, weight: TensorType, bias: TensorType | None = None
-    ) -> int:
-        rows = x.size // x.shape[-1]
-        return 2 * rows * weight.size + (rows * bias.size if bias is not None else 0)
+    ) -> Product:
+        k, n = weight.shape
+        return Product(x.size // k, n, k, "x", "weight", bias="bias" if bias else "")
 
     def samples(self) -> tuple[Sample, ...]:
         shapes = [(m, k, n) for m in (1, 17) for k in (1, 33) for n in (7, 16)]

@@ -62,6 +62,9 @@ class Keep(Op):
     ) -> tuple[np.ndarray, ...]:
         return (new if ok else old,)
 
+    def moved_together(self, attrs: Any, new: TensorType, *others: TensorType) -> int:
+        return new.size
+
     def may_overwrite(self, attrs: Any, *types: TensorType) -> dict[str, tuple[str, ...]]:
         return {"": ("old",)}
 

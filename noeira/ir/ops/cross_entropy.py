@@ -104,6 +104,7 @@ class CrossEntropyGrad(ClassNumbers):
     """
 
     name, kind, Attrs = "cross_entropy_grad", "row", SmoothingAttrs
+    streams = True
     operands = ("z", "target", "lse", "d_loss", "d_lse")
 
     def infer(

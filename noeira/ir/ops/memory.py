@@ -173,6 +173,9 @@ class Copy(Op):
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         return limits
 
+    def moved_together(self, attrs: Any, x: TensorType) -> int:
+        return x.size
+
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
         return {"x": back.cotangent}
 
@@ -231,6 +234,12 @@ class Take(Op):
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         return limits[:1]
+
+    def moved_together(
+        self, attrs: TakeAttrs, data: TensorType, order: TensorType, cursor: TensorType
+    ) -> int:
+        """A sample."""
+        return data.size // data.shape[0]
 
     def samples(self) -> tuple[Sample, ...]:
         def sample(data: TensorType, rows: int) -> Sample:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,9 @@ class Concat(Op):
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         known = [limit for limit in limits if limit is not None]
         return (max(known) if len(known) == len(limits) else None,)
+
+    def moved_together(self, attrs: Any, *parts: TensorType) -> int:
+        return math.gcd(*(part.shape[-1] for part in parts))
 
     def vjp(self, attrs: Any, back: Backward) -> tuple[Value | None, ...]:
         found, start = list[Value | None](), 0
@@ -92,6 +96,9 @@ class Window(Op):
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         return limits
+
+    def moved_together(self, attrs: ColumnsAttrs, x: TensorType) -> int:
+        return math.gcd(attrs.start, attrs.width, x.shape[-1])
 
     def vjp(self, attrs: ColumnsAttrs, back: Backward) -> dict[str, Value]:
         width = back.inputs[0].type.shape[-1]

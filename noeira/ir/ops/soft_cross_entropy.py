@@ -87,6 +87,7 @@ class SoftCrossEntropyGrad(Op):
     """
 
     name, kind, Attrs = "soft_cross_entropy_grad", "row", SmoothingAttrs
+    streams = True
     operands, results = ("z", "target", "lse", "d_loss"), ("d_z", "d_target")
 
     def infer(

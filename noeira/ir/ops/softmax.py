@@ -26,6 +26,7 @@ class Softmax(Op):
     """
 
     name, kind, operands = "softmax", "row", ("x",)
+    looks_twice = True
     takes = frozenset({"head", "tail"})
 
     def infer(self, attrs: Attrs, x: TensorType) -> tuple[TensorType, ...]:
@@ -59,6 +60,7 @@ class SoftmaxGrad(Op):
     """d_x = y·(d - Σ d·y) along the last axis, y the softmax. d [..., N], y [..., N] -> [..., N]"""
 
     name, kind, operands = "softmax_grad", "row", ("d", "y")
+    looks_twice = streams = True
     takes = frozenset({"head", "tail"})
 
     def infer(self, attrs: Attrs, d: TensorType, y: TensorType) -> tuple[TensorType, ...]:

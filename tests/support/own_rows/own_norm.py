@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from noeira.codegen.c.anchor import Streamed
-from noeira.codegen.cuda.row import HeldRow
 from noeira.ir import graph
 from noeira.ir.checks import check_rows, expect
 from noeira.ir.gradients import Backward
@@ -35,6 +33,7 @@ class OwnNorm(Op):
 
     name, kind, Attrs = "own_norm", "row", NormAttrs
     operands, results, saved = ("x", "gain"), ("", "mean", "rstd"), ("mean", "rstd")
+    looks_twice = True
     takes = frozenset({"head", "tail"})
 
     def infer(self, attrs: NormAttrs, x: TensorType, gain: TensorType) -> tuple[TensorType, ...]:
@@ -67,7 +66,7 @@ class OwnNormGrad(Op):
     d [..., N], x [..., N], gain [N], mean [...], rstd [...] -> [..., N]
     """
 
-    name, kind = "own_norm_grad", "row"
+    name, kind, streams = "own_norm_grad", "row", True
     operands = ("d", "x", "gain", "mean", "rstd")
     takes = frozenset({"head", "tail"})
 
@@ -84,18 +83,6 @@ class OwnNormGrad(Op):
         g, n = d * gain, (x - mean) * rstd
         apart = g - g.mean(-1, keepdims=True) - n * (g * n).mean(-1, keepdims=True)
         return (rstd * apart,)
-
-
-class OwnNormCuda(HeldRow):
-    """Rows, kept in registers where they fit."""
-
-    stem = "own_norm"
-
-
-class OwnNormGradC(Streamed):
-    """Rows, stored past the caches if they are many."""
-
-    stem = "own_norm_grad"
 
 
 class Norm(Module):

@@ -15,7 +15,7 @@ from noeira.codegen.rows import pieces_of
 from noeira.codegen.scratch import Room
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES, FLOATS
+from noeira.ir.types import DTYPE_BYTES
 
 # Rows that one block adds up of a strip of columns; of more, those that a block adds up at least,
 # and how many blocks are wanted for each multiprocessor.
@@ -46,7 +46,6 @@ class Column(cuda.CudaAnchor):
 
     stem = "column"
     Cut = ColumnCut
-    dtypes = frozenset(FLOATS)
 
     def rule(self, body: Body, machine: Arch) -> ColumnCut:
         batches, rows, columns = batches_of(body)

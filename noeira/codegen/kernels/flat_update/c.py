@@ -8,12 +8,14 @@ from noeira.codegen.c.rows import CRows
 from noeira.codegen.kernels.flat_update.code import FlatUpdateView, element_code, view
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
+from noeira.ir.types import COMPUTED
 
 
 class FlatUpdate(CAnchor):
     """Threads share the elements by whole cache lines."""
 
     stem = "flat_update"
+    dtypes = frozenset(COMPUTED)
 
     def view(self, body: Body, machine: ISA) -> FlatUpdateView[CRows]:
         type = body.outputs[0].type

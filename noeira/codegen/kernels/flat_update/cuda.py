@@ -8,13 +8,14 @@ from noeira.codegen.cuda.rows import CudaRows
 from noeira.codegen.kernels.flat_update.code import FlatUpdateView, element_code, view
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
-from noeira.ir.types import DTYPE_BYTES
+from noeira.ir.types import COMPUTED, DTYPE_BYTES
 
 
 class FlatUpdate(CudaAnchor):
     """A thread for 16 bytes of a state, with room for the numbers that a block reckons once."""
 
     stem = "flat_update"
+    dtypes = frozenset(COMPUTED)
 
     def shared(self, body: Body, cut: LaunchCut) -> int:
         type = body.outputs[0].type

@@ -22,12 +22,14 @@ from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
 from noeira.ir.choices import Problem
 from noeira.ir.plan import Stage
+from noeira.ir.types import COMPUTED
 
 
 class CGemm(CAnchor):
     """Tiles in panels in blocks; blocks that are summed apart are added in a second stage."""
 
     stem = "gemm"
+    dtypes = frozenset(COMPUTED)
     Cut = GemmCut
 
     def rule(self, body: Body, machine: ISA) -> GemmCut:

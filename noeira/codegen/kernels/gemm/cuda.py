@@ -11,12 +11,14 @@ from noeira.codegen.scratch import Room
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
 from noeira.ir.plan import Stage
+from noeira.ir.types import COMPUTED
 
 
 class CudaGemm(CudaAnchor):
     """Tiles of C; sums of pieces of k are added in a second stage, which any launch does."""
 
     stem = "gemm"
+    dtypes = frozenset(COMPUTED)
     Cut = CudaGemmCut
 
     def rule(self, body: Body, machine: Arch) -> CudaGemmCut:

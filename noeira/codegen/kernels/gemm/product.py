@@ -1,4 +1,4 @@
-"""The matrix product that a contraction is, whatever it is cut for."""
+"""The matrix product that an op says it is, whatever it is cut for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from noeira.codegen.ctext import added, plus, times
 from noeira.codegen.lower import RESULT, operand_id, tail_code
-from noeira.codegen.rows import rows_and_columns
 from noeira.codegen.view import Elementwise
 from noeira.errors import VerifyError
 from noeira.ir.body import Body, body_of
 from noeira.ir.builder import Builder
 from noeira.ir.choices import Factor, Problem
+from noeira.ir.graph import Node
+from noeira.ir.product import Product
 from noeira.ir.types import TensorType
 
 # Rows of C that are made of dot products: more would not have room for their sums.
@@ -141,19 +142,51 @@ def place(index: str, factor: int) -> str:
     return added(times(index or "0", factor))
 
 
+def product_of(node: Node) -> Product:
+    """The product that a node says it is. Raises VerifyError for one that the kernel cannot do."""
+    product = node.op.product(node.attrs, *(v.type for v in node.inputs))
+    if fault := fault_of(node, product):
+        raise VerifyError(f"{node.op.name}: {fault}")
+    return product
+
+
+def fault_of(node: Node, product: Product) -> str:
+    """Why the kernel cannot do what a node says it is; empty if it can."""
+    op, result = node.op, node.outputs[0].type
+    given = {name: v.type for name, v in zip(op.operands, node.inputs, strict=False)}
+    if op.takes != {"tail"}:
+        return (
+            "the kernel gemm does the element-wise ops after a product, and none before it: "
+            'write takes = frozenset({"tail"})'
+        )
+    if product.batch != 1:
+        return (
+            f"a batch of {product.batch} products is none that the kernel gemm does: "
+            "give the op a template of its own"
+        )
+    types = f"{', '.join(f'{name} {type}' for name, type in given.items())} -> {result}"
+    if {name: type.size for name, type in given.items()} != product.operands:
+        sizes = ", ".join(f"{size} of {name}" for name, size in product.operands.items())
+        return f"its product reads {sizes}, and nothing else; the op is {types}"
+    if result.size != product.size:
+        return f"its product has {product.size} elements; the op is {types}"
+    dtypes = {type.dtype for type in (*given.values(), result)}
+    return "" if len(dtypes) == 1 else f"a product is of one dtype; the op is {types}"
+
+
 def gemm_of(body: Body) -> Gemm:
     """The product of a contraction; its first result holds the sums between blocks of k."""
     assert body.anchor is not None
-    anchor, attrs = body.anchor, body.anchor.attrs
-    transpose_a = getattr(attrs, "transpose_a", False)
-    transpose_b = getattr(attrs, "transpose_b", False)
-    left, right = (v.type for v in anchor.inputs[:2])
-    rows, columns = rows_and_columns(left)
-    m, k = (columns, rows) if transpose_a else (rows, columns)
-    n = right.shape[0] if transpose_b else right.shape[-1]
-    a, b = (operand_id(body, anchor, i) for i in (0, 1))
+    anchor, product = body.anchor, product_of(body.anchor)
+    a, b = (operand_id(body, anchor, place_of(anchor, n)) for n in (product.left, product.right))
     partial = body.targets[0] if body.outputs[0].type.dtype == dtype_of(body) else None
-    return Gemm(m, n, k, a, b, RESULT, transpose_a, transpose_b, partial)
+    turned = product.transpose_left, product.transpose_right
+    return Gemm(product.m, product.n, product.k, a, b, RESULT, *turned, partial)
+
+
+def place_of(node: Node, name: str) -> int:
+    """The position of an operand."""
+    return node.op.operands.index(name)
 
 
 def dtype_of(body: Body) -> str:
@@ -165,7 +198,8 @@ def dtype_of(body: Body) -> str:
 def gemm_tail(body: Body) -> Elementwise:
     """The code after a contraction; a bias is added first."""
     assert body.anchor is not None
-    return tail_code(body, bias=2 if len(body.anchor.inputs) > 2 else None)
+    bias = product_of(body.anchor).bias
+    return tail_code(body, bias=place_of(body.anchor, bias) if bias else None)
 
 
 def gemm_problem(body: Body, target: str) -> Problem:
@@ -192,6 +226,11 @@ def problem_body(problem: Problem) -> Body:
         shape[::-1] if factor.transposed else shape
         for shape, factor in zip(shapes, problem.factors, strict=True)
     )
+    if problem.options:
+        names = ", ".join(name for name, _ in problem.options)
+        raise VerifyError(
+            f"{problem.product}: a product of matrices has no options, such as {names}"
+        )
     if k != rows:
         raise VerifyError(f"{problem.product}: {k} columns do not fit {rows} rows")
     builder = Builder("problem")

@@ -9,7 +9,6 @@ from noeira.codegen.kernels.map.shape import map_shape
 from noeira.codegen.lower import map_code
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
-from noeira.ir.types import FLOATS
 
 # Threads share rows, so fewer are cut, up to so many, into pieces of at least so many elements.
 MOST_ROWS, LEAST_COLUMNS = 64, 1024
@@ -19,7 +18,6 @@ class Map(Streamed):
     """Threads share elements, or rows."""
 
     stem = "map"
-    dtypes = frozenset(FLOATS)
 
     def view(self, body: Body, machine: ISA) -> CRows:
         dtype, rows, columns = map_shape(body)

@@ -9,14 +9,12 @@ from noeira.codegen.kernels.map.shape import map_shape
 from noeira.codegen.lower import map_code
 from noeira.codegen.view import Elementwise
 from noeira.ir.body import Body
-from noeira.ir.types import FLOATS
 
 
 class Map(CudaAnchor):
     """A thread for 16 bytes of the result."""
 
     stem = "map"
-    dtypes = frozenset(FLOATS)
 
     def view(self, body: Body, machine: Arch) -> CudaRows:
         dtype, rows, columns = map_shape(body)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from noeira.codegen.cuda.total import Total
-from noeira.ir.types import FLOATS
 
 
 class MSE(Total):
     """Sums of chunks, then their sum; 16-bit floats are added up in f32."""
 
     stem = "mse"
-    dtypes = frozenset(FLOATS)

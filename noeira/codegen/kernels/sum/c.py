@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from noeira.codegen.c.total import Total
-from noeira.ir.types import FLOATS
 
 
 class Sum(Total):
     """Sums of chunks, then their sum; 16-bit floats are added up in f32."""
 
     stem = "sum"
-    dtypes = frozenset(FLOATS)

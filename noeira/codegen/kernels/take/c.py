@@ -11,6 +11,7 @@ from noeira.codegen.cut import option
 from noeira.codegen.rows import pieces_of
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
+from noeira.ir.types import FLOATS
 
 # How far ahead of the copy memory is asked for the rows of a data set.
 AHEAD_BYTES = 1 << 13
@@ -35,7 +36,7 @@ class Take(CAnchor):
 
     stem = "take"
     Cut = TakeCut
-    dtypes = frozenset({"f32", "f64", "bf16", "f16"})
+    dtypes = frozenset(FLOATS)
 
     def rule(self, body: Body, machine: ISA) -> TakeCut:
         row_bytes = row_bytes_of(body)

@@ -1,1 +1,0 @@
-"""The kernel `cross_entropy_grad`."""

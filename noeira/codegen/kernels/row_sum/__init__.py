@@ -1,1 +1,0 @@
-"""The kernel `row_sum`."""

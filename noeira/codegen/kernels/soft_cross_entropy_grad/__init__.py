@@ -1,1 +1,0 @@
-"""The kernel `soft_cross_entropy_grad`."""

@@ -1,1 +1,0 @@
-"""The kernel `softmax_grad`."""
