@@ -173,6 +173,18 @@ def test_rules_of_the_end(rule: str, graph: ComputeGraph):
     assert message(graph) == f"{rule} (after vjp)\n  at the end of @small"
 
 
+def test_a_pack_with_a_layout_holds_its_members():
+    builder = Builder("packed")
+    builder.layouts.append(LAYOUT)
+    parts = [builder.input(name, f32(size)) for name, size in (("x", 12), ("y", 3))]
+    whole = builder.emit("pack", *parts, layout="net", size=64, offsets=(0, 40))
+    wanted = (
+        "pack holds 12 elements @ 0, 3 elements @ 40; "
+        "the members of @net are 12 elements @ 0, 3 elements @ 32 (after vjp)"
+    )
+    assert message(builder.done([whole])).startswith(wanted)
+
+
 def test_the_whole_message(golden: Callable[..., None]):
     names = [Value(f"v{i}", f32(3)) for i in range(9)]
     nodes = [
