@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noeira.codegen.elements import STORAGE_BYTES, ctype
 from noeira.codegen.view import Scratch, ScratchOperand
 from noeira.errors import VerifyError
-from noeira.ir.body import padded
+from noeira.ir.types import padded
 
 # Names that functions of kernels have already, as arguments or for what is in registers.
 TAKEN = re.compile(r"(?:[a-z]{1,2}\d+|threads?|workspace|shared)\Z")

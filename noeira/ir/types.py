@@ -78,6 +78,11 @@ LAYOUT_ALIGNMENT = 32
 ALIGNMENT = 64
 
 
+def padded(nbytes: int) -> int:
+    """The bytes up to the next place in memory at which a value may begin."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A dense row-major tensor, `f32[100, 784]`, or a flat one with the parts of `f32 @net`."""

@@ -286,9 +286,9 @@ def loosened(graph: ComputeGraph, stuck: Sequence[Node]) -> list[Node]:
     for ring in rings(stuck):
         kernels = [stuck[index] for index in sorted(ring) if stuck[index].body]
         covered = [node for node in kernels if node.group.endswith((ADJOINT, RECOMPUTED))]
-        if len(ring) > 1 and covered:
+        if covered:
             found.append(covered[-1])
-        elif len(ring) > 1:
+        else:
             names = [f"{g.type} at {g.path}" for g in (graph.group_of(n.group) for n in kernels)]
             raise FusionError(
                 f"{' and '.join(names)} cannot be one kernel each: "

@@ -12,17 +12,9 @@ from plan_machine import check_run
 
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph, Node
-from noeira.ir.plan import (
-    ARENA,
-    Choice,
-    Place,
-    Plan,
-    Stage,
-    parse_plan,
-    root_of,
-    split_root,
-)
+from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage, root_of, split_root
 from noeira.ir.text.dump import Dump
+from noeira.ir.text.plan import parse_plan
 from noeira.ir.types import ALIGNMENT
 from noeira.passes.schedule import Schedule
 from noeira.planning.memory import make_plan

@@ -12,14 +12,9 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.plan import ARENA, Plan
 from noeira.ir.storage import Memory, leaves_gaps
-from noeira.ir.types import ALIGNMENT, TensorType, lay_out
+from noeira.ir.types import ALIGNMENT, TensorType, lay_out, padded
 from noeira.passes.schedule import Schedule
 from noeira.planning.memory import make_plan
-
-
-def rounded(size: int) -> int:
-    """Up to the next multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def planned(graph: ComputeGraph) -> Plan:
@@ -41,7 +36,7 @@ def check_plan(plan: Plan) -> None:
     check_views(plan)
     arena = [p for p in plan.places if p.root == ARENA]
     works = [(c.workspace, c.choice.workspace) for c in plan.calls if c.choice.workspace]
-    ends = [rounded(p.offset + p.size) for p in arena] + [rounded(at + size) for at, size in works]
+    ends = [padded(p.offset + p.size) for p in arena] + [padded(at + size) for at, size in works]
     assert plan.arena == max(ends, default=0)
     assert all(at % ALIGNMENT == 0 for at, _ in works)
     for i, call in enumerate(plan.calls):
