@@ -113,9 +113,10 @@ class TensorType:
 
     @property
     def fault(self) -> str:
-        """What no value's axes may be; empty if they are not: every axis has an element."""
-        least = min(self.shape, default=1)
-        return "" if least > 0 else f"has {'a negative' if least else 'an empty'} axis"
+        """What no value may have; "" if it has none: axes without an element, too many bytes."""
+        if (least := min(self.shape, default=1)) <= 0:
+            return f"has {'a negative' if least else 'an empty'} axis"
+        return "" if self.nbytes < 2**63 else "has more bytes than memory can have"
 
 
 Types = tuple[TensorType, ...]

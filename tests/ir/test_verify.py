@@ -92,6 +92,9 @@ HEAD = {
         GRAPH, inputs=(Input(Value("x", TensorType("f31", ()))),)
     ),
     "%x: f32[2, 0] has an empty axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, 0))),)),
+    "%x: f32[8589934592, 268435456] has more bytes than memory can have": replace(
+        GRAPH, inputs=(Input(Value("x", f32(2**33, 2**28))),)
+    ),
     "%x: f32[2, -4] has a negative axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, -4))),)),
     "%x is f32[2, 4]: only i32 and i64 inputs have a limit": replace(GRAPH, inputs=(Input(X, 3),)),
     "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
