@@ -6,8 +6,8 @@ import re
 
 from noeira.codegen.c.isa import AVX2
 from noeira.codegen.c.target import CTarget
-from noeira.ir.plan import parse_plan
 from noeira.ir.text.dump import Dump, parse_dump
+from noeira.ir.text.plan import parse_plan
 from noeira.job import job_of
 from noeira.nn import SGD, CrossEntropy, Linear, LinearReLU, Sequential
 from noeira.passes.pipeline import resume

@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = command.run(args)
             sys.stdout.flush()
             return code
-        except NoeiraError as error:
+        except (NoeiraError, MemoryError) as error:
             if args.traceback:
                 raise
-            return failed(error)
+            return failed(error if isinstance(error, NoeiraError) else lacking(error))
     except OSError as error:
         if error.filename is not None:
             raise
@@ -88,6 +88,13 @@ def unwritable(error: OSError) -> int:
         return 0
     print(f"noeira: the output cannot be written: {error.strerror or error}", file=sys.stderr)
     return 1
+
+
+def lacking(error: MemoryError) -> NoeiraError:
+    """The error for memory that Python or NumPy did not get."""
+    from noeira.runtime.out_of_memory import lacking_host_memory
+
+    return lacking_host_memory(error)
 
 
 def failed(error: NoeiraError) -> int:

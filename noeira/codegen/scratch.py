@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from noeira.codegen.elements import STORAGE_BYTES, ctype
 from noeira.codegen.view import Scratch, ScratchOperand, is_taken
 from noeira.errors import VerifyError
-from noeira.ir.body import padded
+from noeira.ir.types import padded
 
 
 @dataclass(frozen=True)

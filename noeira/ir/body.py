@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from noeira.ir.graph import Node, Value
 from noeira.ir.phasing import ANCHOR, TAIL, Order
-from noeira.ir.types import ALIGNMENT, TensorType
+from noeira.ir.types import TensorType, padded
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,6 @@ class Phases:
             count = sum(other.stem == body.stem for other in self.bodies[: len(found)])
             found.append(f"{body.stem}_{count + 1}" if count else body.stem)
         return tuple(found)
-
-
-def padded(offset: int) -> int:
-    """The next place in memory at which a value may begin."""
-    return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
 def phases_of(node: Node) -> Phases:

@@ -26,10 +26,8 @@ def ordered_and_stuck(
     nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()
 ) -> tuple[list[Node], list[Node]]:
     """As `topological`, and the nodes that wait for themselves, or for nodes that do."""
-    maker = {v.name: index for index, node in enumerate(nodes) for v in node.outputs}
     readers, waiting = defaultdict[int, list[int]](list), [0] * len(nodes)
-    pairs = [(i, maker[v.name]) for i, n in enumerate(nodes) for v in n.inputs if v.name in maker]
-    for index, before in (*pairs, *after):
+    for index, before in (*reads(nodes), *after):
         readers[before].append(index)
         waiting[index] += 1
     free = [index for index, count in enumerate(waiting) if count == 0]
@@ -42,3 +40,19 @@ def ordered_and_stuck(
             if waiting[reader] == 0:
                 heapq.heappush(free, reader)
     return ordered, [node for index, node in enumerate(nodes) if waiting[index]]
+
+
+def reads(nodes: Sequence[Node]) -> list[tuple[int, int]]:
+    """Pairs (i, j): node i reads what node j makes."""
+    maker = {v.name: index for index, node in enumerate(nodes) for v in node.outputs}
+    return [(i, maker[v.name]) for i, n in enumerate(nodes) for v in n.inputs if v.name in maker]
+
+
+def rings(nodes: Sequence[Node], after: Iterable[tuple[int, int]] = ()) -> list[set[int]]:
+    """The nodes, as positions, that wait for each other, those of one ring together. after: as of
+    `topological`.
+    """
+    import networkx
+
+    waiting = networkx.DiGraph([*reads(nodes), *after])
+    return [ring for ring in networkx.strongly_connected_components(waiting) if len(ring) > 1]

@@ -1,14 +1,14 @@
-"""Where values lie: views in the memory of other values, and who reads and writes a value, seen
-through them.
+"""Where values lie: views in the memory of other values, who may lie where others say, and who
+reads and writes a value, seen through views.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from noeira.ir.graph import ComputeGraph, Node, Value
+from noeira.ir.graph import ComputeGraph, Node, Update, Value
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,70 @@ class Memory:
         """The value that owns the memory, if the value is all of it."""
         base, offset = self.base(name)
         return base if offset == 0 and self.sizes[base] == self.sizes[name] else None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """For each value that lies where others say, the value whose memory then lies there: the one
+    that it is all of; None if that cannot be, so that a copy must lie there.
+
+    updates, outputs: in the order of the graph. parts: of each node that holds its operands.
+    """
+
+    updates: tuple[str | None, ...]
+    outputs: tuple[str | None, ...]
+    parts: tuple[tuple[Node, tuple[str | None, ...]], ...]
+
+
+def placed(graph: ComputeGraph, memory: Memory) -> Placed:
+    """Who lies where others say: what updates a state in it, what is returned in memory of the
+    caller, what is packed in the pack. Of several that want the memory of one value, the first has
+    it; what is given and literals have their places already.
+    """
+    makers = {v.name: node for node in graph.nodes for v in node.outputs}
+    taken = set[str]()
+
+    def maker(value: Value) -> Node | None:
+        return makers.get(memory.whole(value.name) or "")
+
+    def has_gaps(node: Node, layout: str | None = None) -> bool:
+        """Whether a part of what a node holds is written by nobody, but for gaps of a layout."""
+        own = layout is None or node.outputs[0].type.layout != layout
+        inner = (part for part in map(maker, node.inputs) if part and holds(part))
+        return (own and leaves_gaps(node)) or any(map(has_gaps, inner))
+
+    def take(value: Value, refused: Callable[[Node], bool]) -> str | None:
+        owner, node = memory.whole(value.name), maker(value)
+        if owner is None or node is None or owner in taken or isinstance(node.storage, Literal):
+            return None
+        if holds(node) and refused(node):
+            return None
+        taken.add(owner)
+        return owner
+
+    def update(state: Value, new: Value) -> str | None:
+        # Gaps must be zero: those of a state's layout are, other elements are its old value.
+        return take(new, lambda node: has_gaps(node, state.type.layout))
+
+    return Placed(
+        tuple(update(u.state, u.new) for u in graph.updates),
+        tuple(take(value, lambda node: True) for value in graph.outputs),
+        tuple(
+            (node, tuple(take(value, lambda node: False) for value in node.inputs))
+            for node in graph.nodes
+            if holds(node)
+        ),
+    )
+
+
+def holds(node: Node) -> bool:
+    """Whether the operands lie in the result."""
+    return isinstance(node.storage, Holding)
+
+
+def leaves_gaps(node: Node) -> bool:
+    """Whether a value that holds others has elements that none of them writes."""
+    return sum(v.type.size for v in node.inputs) < node.outputs[0].type.size
 
 
 def readers(graph: ComputeGraph, memory: Memory) -> Mapping[str, list[int]]:
@@ -125,15 +189,17 @@ def takes_over(node: Node, state: Value, new: Value, memory: Memory) -> bool:
     )
 
 
-def in_place_order(graph: ComputeGraph, memory: Memory) -> list[tuple[int, int]]:
-    """Pairs (i, j): node i writes the new value of a state, so it runs after node j, which reads
-    the old one.
+def in_place_order(graph: ComputeGraph, memory: Memory) -> dict[Update, list[tuple[int, int]]]:
+    """For each update, pairs (i, j): node i writes the new value of the state, so it runs after
+    node j, which reads the old one.
     """
     reading, writing = readers(graph, memory), writers(graph)
-    return [
-        (writer, reader)
+    return {
+        update: [
+            (writer, reader)
+            for reader in reading.get(update.state.name, ())
+            for writer in writing.get(update.new.name, ())
+            if reader != writer
+        ]
         for update in graph.updates
-        for reader in reading.get(update.state.name, ())
-        for writer in writing.get(update.new.name, ())
-        if reader != writer
-    ]
+    }

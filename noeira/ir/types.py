@@ -91,6 +91,11 @@ LAYOUT_ALIGNMENT = 32
 ALIGNMENT = 64
 
 
+def padded(nbytes: int) -> int:
+    """The bytes up to the next place in memory at which a value may begin."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A dense row-major tensor, `f32[100, 784]`, or a flat one with the parts of `f32 @net`."""
@@ -121,9 +126,10 @@ class TensorType:
 
     @property
     def fault(self) -> str:
-        """What no value's axes may be; empty if they are not: every axis has an element."""
-        least = min(self.shape, default=1)
-        return "" if least > 0 else f"has {'a negative' if least else 'an empty'} axis"
+        """What no value may have; "" if it has none: axes without an element, too many bytes."""
+        if (least := min(self.shape, default=1)) <= 0:
+            return f"has {'a negative' if least else 'an empty'} axis"
+        return "" if self.nbytes < 2**63 else "has more bytes than memory can have"
 
 
 Types = tuple[TensorType, ...]

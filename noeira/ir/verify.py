@@ -14,6 +14,7 @@ from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.fused import check_body
 from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
 from noeira.ir.op import IndexLimit
+from noeira.ir.storage import Holding
 from noeira.ir.text.printer import graph_text, node_head
 from noeira.ir.types import DTYPE_BYTES, LAYOUT_ALIGNMENT, Layout
 
@@ -174,6 +175,8 @@ def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> No
         if part.rule != stated:
             right, wrong = (", ".join(map(str, types)) for types in (part.rule, stated))
             raise VerifyError(f"{part.op.name} gives {right}, not {wrong}")
+    if isinstance(node.storage, Holding):
+        check_held(graph, node, node.storage)
     for value in node.outputs:
         define(defined, value)
     if node.group:
@@ -181,6 +184,20 @@ def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> No
             graph.group_of(node.group)
         except KeyError:
             raise VerifyError(f"no type asked for group {node.group!r}") from None
+
+
+def check_held(graph: ComputeGraph, node: Node, storage: Holding) -> None:
+    """What lies in a value with a layout are the members of that layout."""
+    name = node.outputs[0].type.layout
+    if name is not None:
+        held = [*zip(storage.offsets, (v.type.size for v in node.inputs), strict=True)]
+        members = [(member.offset, member.size) for member in graph.layout(name).members]
+        if held != members:
+            got, wanted = (
+                ", ".join(f"{size} elements @ {offset}" for offset, size in pairs)
+                for pairs in (held, members)
+            )
+            raise VerifyError(f"{node.op.name} holds {got}; the members of @{name} are {wanted}")
 
 
 def check_indices(graph: ComputeGraph, node: Node, limits: dict[str, int | None]) -> None:

@@ -26,7 +26,7 @@ from noeira.errors import FusionError, VerifyError
 from noeira.ir.forms import refusal
 from noeira.ir.fused import close, reshaping, with_views
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin, Value
-from noeira.ir.order import ordered_and_stuck, topological
+from noeira.ir.order import ordered_and_stuck, rings, topological
 from noeira.ir.structure import structure
 from noeira.passes.base import Pass, same_nodes
 
@@ -282,22 +282,13 @@ def loosened(graph: ComputeGraph, stuck: Sequence[Node]) -> list[Node]:
 
     Raises FusionError if fused types ask for all the kernels of a ring.
     """
-    import networkx
-
-    maker = {v.name: node for node in stuck for v in node.outputs}
-    reads = networkx.DiGraph(
-        (maker[v.name].outputs[0].name, node.outputs[0].name)
-        for node in stuck
-        for v in node.inputs
-        if v.name in maker
-    )
     found = list[Node]()
-    for ring in networkx.strongly_connected_components(reads):
-        kernels = [node for node in stuck if node.body and node.outputs[0].name in ring]
+    for ring in rings(stuck):
+        kernels = [stuck[index] for index in sorted(ring) if stuck[index].body]
         covered = [node for node in kernels if node.group.endswith((ADJOINT, RECOMPUTED))]
-        if len(ring) > 1 and covered:
+        if covered:
             found.append(covered[-1])
-        elif len(ring) > 1:
+        else:
             names = [f"{g.type} at {g.path}" for g in (graph.group_of(n.group) for n in kernels)]
             raise FusionError(
                 f"{' and '.join(names)} cannot be one kernel each: "

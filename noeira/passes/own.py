@@ -7,20 +7,19 @@
 
 What is returned, what updates a state and what is packed lies where others say: each such value is
 made by a kernel, which writes it there and nowhere else; a view stands for the value that it is all
-of. A state is overwritten when nothing reads its old value any more, or by a kernel that may.
+of. A state is overwritten when nothing reads its old value any more, or by a kernel that may. What
+may lie where, `ir/storage.py` says.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin, Update, Value
-from noeira.ir.order import ordered_and_stuck
-from noeira.ir.storage import Holding, Literal, Memory, in_place_order, takes_over, writers
+from noeira.ir.order import ordered_and_stuck, rings
+from noeira.ir.storage import Memory, in_place_order, placed, takes_over, writers
 from noeira.passes.base import Pass
 
 
@@ -31,9 +30,15 @@ class Own(Pass):
     name: ClassVar[str] = "own"
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
-        graph = Places(graph, self.name).owned()
-        while early := early_updates(graph):
-            graph = with_copies(graph, early, self.name)
+        graph = with_places(graph, self.name)
+        graph = with_copies(graph, early_updates(graph), self.name)
+        waiting = waiting_updates(graph)
+        while waiting:
+            copied = [min(ring, key=lambda update: update.new.type.nbytes) for ring in waiting]
+            graph, before = with_copies(graph, copied, self.name), sum(map(len, waiting))
+            waiting = waiting_updates(graph)
+            # Nothing waits for a copy of what lies in no state, so it is in no ring.
+            assert sum(map(len, waiting)) < before, "own: a copy has freed no update"
         return graph
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
@@ -59,102 +64,73 @@ class Own(Pass):
         )
 
 
-@dataclass
-class Places:
-    """Gives each value that needs a place the first one that wants it, the others a copy.
-
-    taken: the values, among those that own memory, that have a place.
+def with_places(graph: ComputeGraph, by: str) -> ComputeGraph:
+    """The graph with a copy of each value that cannot lie where it must: of what is packed before
+    the pack, of the rest at the end.
     """
+    found = placed(graph, Memory(graph))
+    packed = {id(node): owners for node, owners in found.parts}
+    if all(map(all, (found.updates, found.outputs, *packed.values()))):
+        return graph
+    builder = Builder.of(graph)
 
-    graph: ComputeGraph
-    by: str
-    taken: set[str] = field(default_factory=set)
+    def own(value: Value, owner: str | None, what: str) -> Value:
+        """The value itself, or a copy if no memory is its own."""
+        if owner is not None:
+            return value
+        with builder.at(Origin(ROOT, what, by)):
+            return builder.emit("copy", value, hint=f"{value.name}.copy")
 
-    def __post_init__(self) -> None:
-        self.memory = Memory(self.graph)
-        self.makers = {v.name: node for node in self.graph.nodes for v in node.outputs}
-
-    def owned(self) -> ComputeGraph:
-        """The graph with the copies: of what is packed before the pack, of the rest at the end."""
-        updated = {u.state.name: self.take(u.new) for u in self.graph.updates}
-        returned = [self.take(value, held=False) for value in self.graph.outputs]
-        packed = {id(n): [*map(self.take, n.inputs)] for n in self.graph.nodes if holds(n)}
-        if all(map(all, (updated.values(), returned, *packed.values()))):
-            return self.graph
-        self.builder.nodes.clear()
-        for node in self.graph.nodes:
-            if id(node) in packed:
-                pairs = zip(node.inputs, packed[id(node)], strict=True)
-                what = f"part of {node.outputs[0]}"
-                inputs = tuple(v if free else self.copy(v, what) for v, free in pairs)
-                node = node if all(packed[id(node)]) else replace(node, inputs=inputs)
-            self.builder.nodes.append(node)
-        self.builder.updates = [
-            u if updated[u.state.name] else Update(u.state, self.copy(u.new, f"new {u.state}"))
-            for u in self.graph.updates
-        ]
-        pairs = zip(self.graph.outputs, returned, strict=True)
-        return self.builder.done([v if free else self.copy(v, "output") for v, free in pairs])
-
-    @cached_property
-    def builder(self) -> Builder:
-        """What emits copies."""
-        return Builder.of(self.graph)
-
-    def take(self, value: Value, held: bool = True) -> bool:
-        """Whether the value can have the place; it is taken then. `held`: also if it holds others,
-        whose gaps stay zero there.
-        """
-        owner = self.memory.whole(value.name)
-        maker = self.makers.get(owner or "")
-        if owner is None or maker is None or owner in self.taken:
-            return False
-        if isinstance(maker.storage, Literal) or (holds(maker) and not held):
-            return False
-        self.taken.add(owner)
-        return True
-
-    def copy(self, value: Value, what: str) -> Value:
-        """Emit a copy."""
-        with self.builder.at(Origin(ROOT, what, self.by)):
-            return self.builder.emit("copy", value, hint=f"{value.name}.copy")
-
-
-def holds(node: Node) -> bool:
-    """Whether the operands lie in the result."""
-    return isinstance(node.storage, Holding)
+    builder.nodes.clear()
+    for node in graph.nodes:
+        owners = packed.get(id(node), ())
+        if not all(owners):
+            pairs = zip(node.inputs, owners, strict=True)
+            parts = tuple(own(v, owner, f"part of {node.outputs[0]}") for v, owner in pairs)
+            node = replace(node, inputs=parts)
+        builder.nodes.append(node)
+    builder.updates = [
+        replace(u, new=own(u.new, owner, f"new {u.state}"))
+        for u, owner in zip(graph.updates, found.updates, strict=True)
+    ]
+    pairs = zip(graph.outputs, found.outputs, strict=True)
+    return builder.done([own(v, owner, "output") for v, owner in pairs])
 
 
 def early_updates(graph: ComputeGraph) -> list[Update]:
-    """Updates whose kernel reads the old value otherwise than in place; if there are none, one that
-    would have to wait for itself.
-
-    Raises VerifyError if nodes wait for themselves in another way.
-    """
+    """The updates whose kernel reads the old value otherwise than in place."""
     memory, writing = Memory(graph), writers(graph)
 
     def in_place(update: Update, writer: Node) -> bool:
         reads = any(memory.base(v.name)[0] == update.state.name for v in writer.inputs)
         return not reads or takes_over(writer, update.state, update.new, memory)
 
-    writers_of = {
-        u.state.name: [graph.nodes[i] for i in writing.get(u.new.name, ())] for u in graph.updates
-    }
-    early = [u for u in graph.updates if not all(in_place(u, w) for w in writers_of[u.state.name])]
-    if early:
-        return early
-    _, stuck = ordered_and_stuck(graph.nodes, in_place_order(graph, memory))
-    waiting = set(map(id, stuck))
-    for update in graph.updates:
-        if any(id(writer) in waiting for writer in writers_of[update.state.name]):
-            return [update]
-    if stuck:
-        raise VerifyError(f"own: {stuck[0].outputs[0]} waits for itself: no order of nodes exists")
-    return []
+    return [
+        update
+        for update in graph.updates
+        if not all(in_place(update, graph.nodes[i]) for i in writing.get(update.new.name, ()))
+    ]
+
+
+def waiting_updates(graph: ComputeGraph) -> list[list[Update]]:
+    """The updates that wait for themselves, those of one ring together: nodes that wait for each
+    other, of which one writes the new value and one reads the old.
+    """
+    order = in_place_order(graph, Memory(graph))
+    after = [pair for pairs in order.values() for pair in pairs]
+    if not ordered_and_stuck(graph.nodes, after)[1]:
+        return []
+    found = [
+        [update for update, pairs in order.items() if any(ring.issuperset(p) for p in pairs)]
+        for ring in rings(graph.nodes, after)
+    ]
+    return [ring for ring in found if ring]
 
 
 def with_copies(graph: ComputeGraph, early: list[Update], by: str) -> ComputeGraph:
     """The graph with the new values of these updates copied at the end."""
+    if not early:
+        return graph
     builder = Builder.of(graph)
     for index, update in enumerate(builder.updates):
         if update in early:

@@ -10,6 +10,7 @@ value.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar
 
 from noeira.errors import VerifyError
@@ -26,8 +27,8 @@ class Schedule(Pass):
     name: ClassVar[str] = "schedule"
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
-        after = in_place_order(graph, Memory(graph))
-        ordered = topological(graph.nodes, after)
+        after = in_place_order(graph, Memory(graph)).values()
+        ordered = topological(graph.nodes, chain.from_iterable(after))
         unchanged = all(new is old for new, old in zip(ordered, graph.nodes, strict=True))
         return graph if unchanged else replace(graph, nodes=tuple(ordered))
 

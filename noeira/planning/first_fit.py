@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from noeira.ir.types import ALIGNMENT
+from noeira.ir.types import padded
 
 # Bytes low … high, high not included.
 Interval = tuple[int, int]
@@ -35,17 +35,12 @@ def first_fit(spans: list[Span]) -> tuple[dict[str, int], int]:
     offsets: dict[str, int] = {}
     arena = 0
     for span in sorted(spans, key=lambda s: (-s.size, s.first, s.name)):
-        size = rounded(span.size)
+        size = padded(span.size)
         offset = taken.free(span.first, span.last, size)
         taken.take(span.first, span.last, (offset, offset + size))
         offsets[span.name] = offset
         arena = max(arena, offset + size)
     return offsets, arena
-
-
-def rounded(size: int) -> int:
-    """Up to whole steps of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def collision(placed: Iterable[tuple[Span, int]]) -> tuple[Span, Span] | None:
@@ -65,7 +60,7 @@ def collision(placed: Iterable[tuple[Span, int]]) -> tuple[Span, Span] | None:
             continue
         for low, other in alive[max(at - 1, 0) : at + 1]:
             before = spans[other][0]
-            if low < offset + rounded(span.size) and offset < low + rounded(before.size):
+            if low < offset + padded(span.size) and offset < low + padded(before.size):
                 return before, span
         alive.insert(at, (offset, number))
     return None

@@ -19,6 +19,7 @@ What never gets a place: a value inside a fused body that nothing outside reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from noeira.errors import VerifyError
@@ -36,7 +37,17 @@ from noeira.ir.plan import (
     Plan,
     root_of,
 )
-from noeira.ir.storage import Holding, Literal, Memory, readers, takes_over, writers
+from noeira.ir.storage import (
+    Holding,
+    Literal,
+    Memory,
+    holds,
+    leaves_gaps,
+    placed,
+    readers,
+    takes_over,
+    writers,
+)
 from noeira.ir.structure import asked_once
 from noeira.ir.types import DTYPE_BYTES
 from noeira.planning.first_fit import Span, first_fit
@@ -75,7 +86,6 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.graph)
-        self.makers = {v.name: node for node in self.graph.nodes for v in node.outputs}
         self.items = {v.name: DTYPE_BYTES[v.type.dtype] for v in self.graph.values()}
 
     @classmethod
@@ -84,10 +94,13 @@ class Planner:
         place.
         """
         planner = cls(graph, graph.launching())
+        found = placed(graph, planner.memory)
         planner.root_given()
-        planner.root_updates()
-        planner.root_outputs()
-        planner.root_views()
+        planner.root_updates(found.updates)
+        planner.root_outputs(found.outputs)
+        planner.root_literals()
+        for node, owners in found.parts:
+            planner.hold(node, owners)
         return planner
 
     def root_given(self) -> None:
@@ -97,14 +110,15 @@ class Planner:
         for state in self.graph.states:
             self.roots[state.value.name] = root_of(STATE, state.value.name)
 
-    def root_updates(self) -> None:
+    def root_updates(self, owners: Sequence[str | None]) -> None:
         """What updates a state takes over its memory."""
         reading, writing = readers(self.graph, self.memory), writers(self.graph)
-        for update in self.graph.updates:
+        for update, owner in zip(self.graph.updates, owners, strict=True):
             old, new = update.state, update.new
-            owner = self.owner(new)
             if owner is None:
-                raise VerifyError(f"{old} cannot take {new}, which has a place already: copy it")
+                raise VerifyError(
+                    f"{old} cannot take {new}, which has a place already, or gaps: copy it"
+                )
             first = min(writing[new.name], default=len(self.graph.nodes))
             last = max(reading.get(old.name, ()), default=-1)
             if last > first:
@@ -115,37 +129,28 @@ class Planner:
                 raise VerifyError(f"{op} cannot update {old} in place: copy {old} before")
             self.roots[owner] = root_of(STATE, old.name)
 
-    def root_outputs(self) -> None:
+    def root_outputs(self, owners: Sequence[str | None]) -> None:
         """What is returned lies in memory that the caller passes."""
-        for value in self.graph.outputs:
-            owner = self.owner(value)
-            if owner is None or isinstance(self.makers[owner].storage, Holding):
+        for value, owner in zip(self.graph.outputs, owners, strict=True):
+            if owner is None:
                 raise VerifyError(f"{value} is returned but has a place already: copy it")
             self.roots[owner] = root_of(OUTPUT, value.name)
 
-    def root_views(self) -> None:
-        """Literals, values inside others, and the operands of packs."""
+    def root_literals(self) -> None:
+        """Literals lie in the program."""
         for node in self.graph.nodes:
             if isinstance(node.storage, Literal):
                 text = literal_text(node.outputs[0], node.storage)
                 self.roots[node.outputs[0].name] = root_of(LITERAL, text)
-            elif isinstance(node.storage, Holding):
-                self.hold(node.outputs[0], node.inputs, node.storage)
 
-    def hold(self, whole: Value, parts: tuple[Value, ...], storage: Holding) -> None:
-        """The parts lie inside the whole."""
-        for part, offset in zip(parts, storage.offsets, strict=True):
-            owner = self.owner(part)
+    def hold(self, node: Node, owners: Sequence[str | None]) -> None:
+        """The operands lie inside the result."""
+        assert isinstance(node.storage, Holding)
+        whole = node.outputs[0].name
+        for part, offset, owner in zip(node.inputs, node.storage.offsets, owners, strict=True):
             if owner is None:
                 raise VerifyError(f"{part} is packed but has a place already: copy it")
-            self.inside[owner] = (whole.name, offset * self.items[whole.name])
-
-    def owner(self, value: Value) -> str | None:
-        """The value whose memory a value is all of, if it has no place yet and can be given one."""
-        found = self.memory.whole(value.name)
-        maker = self.makers.get(found or "")
-        placed = found in self.roots or found in self.inside
-        return None if maker is None or placed or isinstance(maker.storage, Literal) else found
+            self.inside[owner] = (whole, offset * self.items[whole])
 
     def resolve(self, name: str) -> tuple[str, int]:
         """The value that owns the memory of a value, and the byte where the value begins there."""
@@ -173,7 +178,7 @@ class Planner:
             base, _ = self.resolve(value.name)
             spans.setdefault(base, [calls, calls])[1] = calls
         for node in self.graph.nodes:
-            if isinstance(node.storage, Holding) and has_gaps(node):
+            if holds(node) and leaves_gaps(node):
                 base, _ = self.resolve(node.outputs[0].name)
                 spans[base] = [0, calls]
         return {
@@ -196,11 +201,6 @@ class Planner:
                     Place(value.name, root, offset, value.type.nbytes, span.first, span.last)
                 )
         return tuple(found)
-
-
-def has_gaps(node: Node) -> bool:
-    """Whether a value that holds others has elements that none of them writes."""
-    return sum(v.type.size for v in node.inputs) < node.outputs[0].type.size
 
 
 def literal_text(value: Value, storage: Literal) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 
@@ -31,14 +32,22 @@ def out_of_host_memory(asked: int) -> DeviceMemoryError:
     return out_of_memory("the host", asked, *host_memory())
 
 
+def lacking_host_memory(error: MemoryError) -> DeviceMemoryError:
+    """The error for an allocation of Python's or NumPy's that failed; the latter says of what."""
+    if len(error.args) != 2:
+        return out_of_host_memory(0)
+    shape, dtype = error.args
+    return out_of_host_memory(math.prod(shape) * dtype.itemsize)
+
+
 def out_of_memory(
     device: str, asked: int, free: int, total: int, largest: Sequence[tuple[str, int]] = ()
 ) -> DeviceMemoryError:
-    """The error for an allocation that failed. largest: names of values, and their bytes."""
-    text = (
-        f"out of memory on {device}: asked for {gigabytes(asked)}, "
-        f"{gigabytes(free)} of {gigabytes(total)} are free"
-    )
+    """The error for an allocation that failed. asked: bytes, 0 if nobody says how many. largest:
+    names of values, and their bytes.
+    """
+    wanted = f"asked for {gigabytes(asked)}, " if asked else ""
+    text = f"out of memory on {device}: {wanted}{gigabytes(free)} of {gigabytes(total)} are free"
     if largest:
         values = ", ".join(f"{name} ({gigabytes(nbytes)})" for name, nbytes in largest)
         text += f"; the largest values are {values}: try a smaller batch"

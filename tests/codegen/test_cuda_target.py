@@ -23,18 +23,18 @@ from noeira.codegen.kernel import kernel_text
 from noeira.codegen.sharing import shared_kernels
 from noeira.codegen.targets import target_named
 from noeira.commands.support.files import plan_from
-from noeira.commands.support.plan_check import check_plan
 from noeira.compiler import lower, run_passes
 from noeira.errors import DeviceError, NoeiraError, VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.choices import Choices
 from noeira.ir.graph import Node
 from noeira.ir.op import op
-from noeira.ir.plan import Call, Choice, Stage, parse_plan
+from noeira.ir.plan import Call, Choice, Stage
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.text.dump import Dump
 from noeira.ir.types import TensorType
 from noeira.nn import Adam, CrossEntropy, Linear, LinearGELU, LinearReLU, ReLU, Sequential
+from noeira.planning.check import checked_plan
 from noeira.planning.memory import make_plan
 from noeira.runtime.build.cache import open_cache
 from noeira.runtime.build.library import build_library
@@ -121,7 +121,7 @@ def test_launches_of_an_edited_plan(options: str, message: str) -> None:
     edited = re.sub(r"map\{[^}]*\}", f"map{{{options}}}", str(plan))
     assert edited != str(plan)
     with pytest.raises(VerifyError, match=message):
-        check_plan(parse_plan(edited))
+        checked_plan(edited, target_named)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from noeira.codegen.embedded import listed_symbols, literal, plans_text, unit_name
 from noeira.errors import ParseError
-from noeira.ir.plan import parse_plans
+from noeira.ir.text.plan import parse_plans
 from noeira.nn import Linear, LinearReLU, Sequential
 from noeira.stages import stages_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -268,6 +269,32 @@ def test_plans_that_would_leave_their_memory(
     plan = call("dump", "net.py:Joined", *TINY, "--stage", "plan")
     (folder / "x.plan").write_text(damage(plan, old, new))
     assert expected in call("run", "x.plan", "--target", "reference", code=1)
+
+
+WIDE = """\
+// noeira-ir 1
+// done: trace   to do: dce, fuse, own, schedule
+graph @wide.forward {
+  input %x: f32[90000000]
+  return %x
+}
+"""
+
+
+@pytest.mark.parametrize("arguments", [((90_000_000,), np.dtype("f4")), ()])
+def test_a_host_without_the_memory_is_named(
+    arguments: tuple[Any, ...], call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where NumPy asks for it, which says how much, or Python, which does not."""
+
+    def none(*_: Any) -> np.ndarray:
+        raise MemoryError(*arguments)
+
+    (folder / "wide.nir").write_text(WIDE)
+    monkeypatch.setattr("noeira.commands.support.values.fill", none)
+    said = call("run", "wide.nir", "--target", "reference", code=1)
+    asked = "asked for 360.00 MB, " if arguments else ""
+    assert re.fullmatch(rf"noeira: out of memory on the host: {asked}.* are free\n", said)
 
 
 @needs_compiler

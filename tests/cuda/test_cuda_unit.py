@@ -18,7 +18,7 @@ from noeira.codegen.embedded import plan_strings
 from noeira.codegen.language import CUDA
 from noeira.codegen.source import Source
 from noeira.errors import CompilerError
-from noeira.ir.plan import parse_plans
+from noeira.ir.text.plan import parse_plans
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.compiled import Compiled, Made
 from noeira.runtime.build.library import build_library, code_key, library_key, open_library

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from text_forms import damaged
 
 from noeira.errors import ParseError
-from noeira.ir.plan import parse_plan
 from noeira.ir.text.dump import Dump
+from noeira.ir.text.plan import parse_plan
 from noeira.planning.memory import make_plan
 
 

@@ -92,6 +92,9 @@ HEAD = {
         GRAPH, inputs=(Input(Value("x", TensorType("f31", ()))),)
     ),
     "%x: f32[2, 0] has an empty axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, 0))),)),
+    "%x: f32[8589934592, 268435456] has more bytes than memory can have": replace(
+        GRAPH, inputs=(Input(Value("x", f32(2**33, 2**28))),)
+    ),
     "%x: f32[2, -4] has a negative axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, -4))),)),
     "%x is f32[2, 4]: only i32 and i64 inputs have a limit": replace(GRAPH, inputs=(Input(X, 3),)),
     "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
@@ -171,6 +174,18 @@ def test_rules_of_nodes(rule: str, graph: ComputeGraph):
 @pytest.mark.parametrize(("rule", "graph"), END.items())
 def test_rules_of_the_end(rule: str, graph: ComputeGraph):
     assert message(graph) == f"{rule} (after vjp)\n  at the end of @small"
+
+
+def test_a_pack_with_a_layout_holds_its_members():
+    builder = Builder("packed")
+    builder.layouts.append(LAYOUT)
+    parts = [builder.input(name, f32(size)) for name, size in (("x", 12), ("y", 3))]
+    whole = builder.emit("pack", *parts, layout="net", size=64, offsets=(0, 40))
+    wanted = (
+        "pack holds 12 elements @ 0, 3 elements @ 40; "
+        "the members of @net are 12 elements @ 0, 3 elements @ 32 (after vjp)"
+    )
+    assert message(builder.done([whole])).startswith(wanted)
 
 
 def test_the_whole_message(golden: Callable[..., None]):

@@ -26,7 +26,8 @@ from noeira.ir.body import phases_of
 from noeira.ir.choices import Choices, Row
 from noeira.ir.graph import Value
 from noeira.ir.op import OPS
-from noeira.ir.plan import Call, Choice, Plan, Stage, parse_plan
+from noeira.ir.plan import Call, Choice, Plan, Stage
+from noeira.ir.text.plan import parse_plan
 from noeira.job import job_of
 from noeira.nn import MSE, SGD, Fused, Linear, Module, Scope, Sequential, Tanh
 from noeira.planning.memory import make_plan

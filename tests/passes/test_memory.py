@@ -9,7 +9,7 @@ import pytest
 from graphs import FINAL, choose, deep_step, emit, f32, graphs
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from memory_plans import check_plan, flat, lying_in, packed, planned, refused, rounded, stateful
+from memory_plans import check_plan, flat, lying_in, packed, planned, refused, stateful
 from timing import near_linear, quick
 
 from noeira.errors import VerifyError
@@ -17,7 +17,7 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import ARENA, Choice, Place, Plan, Stage
 from noeira.ir.text.dump import Dump
-from noeira.ir.types import TensorType
+from noeira.ir.types import TensorType, padded
 from noeira.passes.dce import DeadCodeElimination
 from noeira.planning.first_fit import Span, collision, first_fit
 from noeira.planning.memory import make_plan
@@ -41,11 +41,11 @@ def simple_first_fit(spans: list[Span]) -> dict[str, int]:
     placed: dict[str, tuple[Span, int]] = {}
     for span in sorted(spans, key=lambda s: (-s.size, s.first, s.name)):
         alive = [p for p in placed.values() if p[0].first <= span.last and span.first <= p[0].last]
-        ends = sorted({0, *(at + rounded(other.size) for other, at in alive)})
+        ends = sorted({0, *(at + padded(other.size) for other, at in alive)})
         free = (
             at
             for at in ends
-            if all(at + rounded(span.size) <= o or o + rounded(s.size) <= at for s, o in alive)
+            if all(at + padded(span.size) <= o or o + padded(s.size) <= at for s, o in alive)
         )
         placed[span.name] = span, next(free)
     return {name: at for name, (_, at) in placed.items()}
@@ -56,7 +56,7 @@ def simple_first_fit(spans: list[Span]) -> dict[str, int]:
 def test_first_fit_is_what_its_definition_says(spans: list[Span]):
     offsets, arena = first_fit(spans)
     assert offsets == simple_first_fit(spans)
-    assert arena == max((offsets[s.name] + rounded(s.size) for s in spans), default=0)
+    assert arena == max((offsets[s.name] + padded(s.size) for s in spans), default=0)
     assert first_fit(spans[::-1]) == (offsets, arena)
     assert collision((span, offsets[span.name]) for span in spans) is None
 
@@ -69,7 +69,7 @@ def test_a_collision_is_two_that_are_alive_in_the_same_bytes(spans: list[Span], 
         {a.name, b.name}
         for (a, low), (b, other) in itertools.combinations(placed, 2)
         if a.first <= b.last and b.first <= a.last
-        if low < other + rounded(b.size) and other < low + rounded(a.size)
+        if low < other + padded(b.size) and other < low + padded(a.size)
     ]
     found = collision(placed)
     assert {span.name for span in found} in pairs if found else not pairs
@@ -79,8 +79,8 @@ def test_a_collision_is_two_that_are_alive_in_the_same_bytes(spans: list[Span], 
 def test_an_arena_is_between_the_largest_moment_and_the_sum(spans: list[Span]):
     _, arena = first_fit(spans)
     moments = range(max((s.last for s in spans), default=0) + 1)
-    most = max(sum(rounded(s.size) for s in spans if s.first <= at <= s.last) for at in moments)
-    assert most <= arena <= sum(rounded(s.size) for s in spans)
+    most = max(sum(padded(s.size) for s in spans if s.first <= at <= s.last) for at in moments)
+    assert most <= arena <= sum(padded(s.size) for s in spans)
 
 
 def test_spans_of_equal_life_lie_side_by_side_and_those_apart_share():
@@ -98,8 +98,8 @@ def test_plans_of_networks(dump: Dump):
     check_plan(plan)
     most = most_alive(plan)
     arena = [p for p in plan.places if p.root == ARENA and p.name not in lying_in(plan.graph)]
-    works = sum(rounded(c.choice.workspace) for c in plan.calls)
-    assert most <= plan.arena <= sum(rounded(p.size) for p in arena) + works
+    works = sum(padded(c.choice.workspace) for c in plan.calls)
+    assert most <= plan.arena <= sum(padded(p.size) for p in arena) + works
 
 
 def most_alive(plan: Plan) -> int:
@@ -107,8 +107,7 @@ def most_alive(plan: Plan) -> int:
     inside = lying_in(plan.graph)
     arena = [p for p in plan.places if p.root == ARENA and p.name not in inside]
     return max(
-        sum(rounded(p.size) for p in arena if p.first <= i <= p.last)
-        + rounded(call.choice.workspace)
+        sum(padded(p.size) for p in arena if p.first <= i <= p.last) + padded(call.choice.workspace)
         for i, call in enumerate(plan.calls)
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from graphs import choose, emit, f32
+from graphs import arrays, choose, emit, f32
+from memory_plans import flat, packed
+from plan_machine import check_run
 
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Value
@@ -116,6 +118,47 @@ def test_states_that_wait_for_each_other() -> None:
     builder.update(a, emit(builder, "relu", b, hint="a.next"))
     builder.update(b, emit(builder, "relu", a, hint="b.next"))
     assert owned(builder.done([]))[0] == ["%a.next.copy of %a.next"]
+
+
+def test_an_update_that_waits_for_a_ring_needs_no_copy() -> None:
+    """It is the ring's own that is copied, whatever the order of updates."""
+    for names in ("ab", "ba"):
+        builder, (a, b) = stateful("a", "b")
+        new = {"b": emit(builder, "tanh", b, hint="n")}
+        new["a"] = emit(builder, "add", b, new["b"], hint="s")
+        for name in names:
+            builder.update({"a": a, "b": b}[name], new[name])
+        assert owned(builder.done([]))[0] == ["%n.copy of %n"]
+
+
+def test_of_a_ring_the_smallest_is_copied() -> None:
+    builder, (a,) = stateful("a")
+    wide = builder.state("wide", f32(2, 3))
+    builder.update(wide, emit(builder, "add", a, wide, hint="w"))
+    builder.update(a, emit(builder, "sum", wide, axes=(0,), hint="a.next"))
+    assert owned(builder.done([]))[0] == ["%a.next.copy of %a.next"]
+
+
+def test_a_pack_with_gaps_is_copied_into_a_state() -> None:
+    """Its gaps are zero, and the state's old value is not."""
+    builder, (s,) = stateful("s")
+    wide = builder.state("wide", f32(8))
+    inner = emit(builder, "pack", emit(builder, "relu", s), size=4, offsets=(1,), hint="i")
+    whole = emit(builder, "pack", inner, emit(builder, "tanh", inner), size=8, offsets=(0, 4))
+    builder.update(wide, whole)
+    copies, plan = owned(builder.done([emit(builder, "scale", whole, factor=2.0)]))
+    assert copies == ["%pack.copy of %pack"]
+    check_run(plan, arrays(plan.graph))
+
+
+def test_a_pack_lies_in_a_flat_state_whose_gaps_it_has() -> None:
+    builder, params, _ = flat(4)
+    x = builder.input("x", f32(4))
+    parts = [emit(builder, name, x) for name in ("relu", "tanh")]
+    builder.update(params, packed(builder, *parts))
+    copies, plan = owned(builder.done([]))
+    assert not copies
+    check_run(plan, arrays(plan.graph))
 
 
 def test_a_part_that_reads_what_it_overwrites() -> None:

@@ -94,7 +94,16 @@ def test_an_update_that_has_a_place_already_is_refused(what: str):
     else:
         builder.update(s, {"x": x, "s": other}[what])
     new = builder.updates[-1].new
-    assert refused(builder) == f"{s} cannot take {new}, which has a place already: copy it"
+    why = f"{s} cannot take {new}, which has a place already, or gaps: copy it"
+    assert refused(builder) == why
+
+
+def test_a_pack_with_gaps_may_not_lie_in_a_state_whose_old_value_would_show_in_them():
+    builder, x, _ = stateful()
+    wide = builder.state("wide", f32(8))
+    parts = emit(builder, "relu", x)
+    builder.update(wide, emit(builder, "pack", parts, size=8, offsets=(0,), hint="p"))
+    assert refused(builder).startswith("%wide cannot take %p, which has a place already, or gaps")
 
 
 @pytest.mark.parametrize("what", ["x", "member", "view", "constant", "pack", "twice"])

@@ -210,6 +210,12 @@ def test_no_modules_load_each_other() -> None:
     )
 
 
+def test_the_text_of_a_plan_is_read_where_it_is_checked() -> None:
+    """So what is built from a text has been checked; the cache reads what was written there."""
+    reading = {name for name in modules() for other, _ in imported(name) if other == "ir.text.plan"}
+    assert reading == {"planning.check", "runtime.build.library"}
+
+
 def test_the_memory_of_a_network_needs_no_device() -> None:
     code = "import sys, noeira.runtime.store; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout

@@ -21,9 +21,9 @@ from noeira.compiler import lower
 from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.op import OPS
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.plan import parse_plans
 from noeira.ir.scalar import Expr, var
 from noeira.ir.text.dump import parse_dump
+from noeira.ir.text.plan import parse_plans
 from noeira.job import job_of
 from noeira.nn import (
     SGD,

@@ -11,15 +11,10 @@ from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.plan import ARENA, Plan
-from noeira.ir.storage import Memory
-from noeira.ir.types import ALIGNMENT, TensorType, lay_out
+from noeira.ir.storage import Memory, leaves_gaps
+from noeira.ir.types import ALIGNMENT, TensorType, lay_out, padded
 from noeira.passes.schedule import Schedule
-from noeira.planning.memory import has_gaps, make_plan
-
-
-def rounded(size: int) -> int:
-    """Up to the next multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+from noeira.planning.memory import make_plan
 
 
 def planned(graph: ComputeGraph) -> Plan:
@@ -41,7 +36,7 @@ def check_plan(plan: Plan) -> None:
     check_views(plan)
     arena = [p for p in plan.places if p.root == ARENA]
     works = [(c.workspace, c.choice.workspace) for c in plan.calls if c.choice.workspace]
-    ends = [rounded(p.offset + p.size) for p in arena] + [rounded(at + size) for at, size in works]
+    ends = [padded(p.offset + p.size) for p in arena] + [padded(at + size) for at, size in works]
     assert plan.arena == max(ends, default=0)
     assert all(at % ALIGNMENT == 0 for at, _ in works)
     for i, call in enumerate(plan.calls):
@@ -80,7 +75,7 @@ def check_views(plan: Plan) -> None:
             for part, offset in zip(node.inputs, node.attrs.offsets, strict=True):  # type: ignore[attr-defined]
                 assert place[part.name].root == whole.root
                 assert place[part.name].offset == whole.offset + offset * item
-            if has_gaps(node):
+            if leaves_gaps(node):
                 assert (whole.first, whole.last) == (0, len(plan.calls))
     for given_value in graph.inputs:
         assert place[given_value.value.name].root == f"input {given_value.value.name}"
@@ -121,10 +116,10 @@ def refused(builder: Builder, outputs: list[Any] | None = None) -> str:
     return str(caught.value)
 
 
-def flat() -> tuple[Builder, Any, list[Value]]:
-    """A flat state of two members without gaps."""
+def flat(size: int = 32) -> tuple[Builder, Any, list[Value]]:
+    """A flat state of two members, without gaps if they have 32 elements each."""
     builder = Builder("flat")
-    layout = lay_out("net", {"w": (32,), "u": (32,)})
+    layout = lay_out("net", {"w": (size,), "u": (size,)})
     builder.layouts.append(layout)
     members = [Value(m.name, f32(*m.shape)) for m in layout.members]
     return builder, builder.state("params", TensorType("f32", (64,), "net"), members), members

@@ -13,17 +13,18 @@ from typing import TypeVar
 from noeira.codegen.embedded import SYMBOL, listed_symbols, plans_text, unit_name
 from noeira.codegen.language import CUDA, language_of
 from noeira.codegen.source import Source
+from noeira.codegen.targets import target_named
 from noeira.commands.support.network import near
-from noeira.commands.support.plan_check import check_plan
 from noeira.commands.support.usage import UsageError
 from noeira.errors import NoeiraError, ParseError, VerifyError
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.plan import VERSION as PLAN_VERSION
-from noeira.ir.plan import Plan, parse_plan, parse_plans
+from noeira.ir.plan import Plan
 from noeira.ir.random import Distribution
 from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.verify import verify
 from noeira.passes.pipeline import resume
+from noeira.planning.check import checked_plan, checked_plans
 
 T = TypeVar("T")
 
@@ -93,10 +94,9 @@ def read_plan(path: str) -> Plan:
 
 def plan_from(text: str) -> Plan:
     """A plan that can be run."""
-    plan = parse_plan(text)
+    plan = checked_plan(text, target_named)
     check_initials(plan.graph, text)
-    verify(plan.graph)
-    return check_plan(plan)
+    return plan
 
 
 def check_initials(graph: ComputeGraph, text: str) -> None:
@@ -129,8 +129,4 @@ def plans_in_text(path: str, text: str) -> list[Plan]:
     if not text.startswith(PLAN_VERSION):
         raise ParseError(f"{path}, line 1: expected {PLAN_VERSION!r}, got {text[:SHOWN]!r}")
     with one_line(path, text):
-        plans = parse_plans(text)
-        for plan in plans:
-            verify(plan.graph)
-            check_plan(plan)
-        return plans
+        return checked_plans(text, target_named)

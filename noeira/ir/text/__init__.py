@@ -19,5 +19,6 @@ the same graph.
       return %loss
     }
 
-Comments begin with `#`. A node line may name its group (`in 0`) and says where it comes from.
+Comments begin with `#`. A node line may name its group (`in 0`) and says where it comes from. The
+text of a plan, which `ir/plan.py` shows, is read here too.
 """

@@ -15,7 +15,8 @@ from noeira.codegen.source import Source
 from noeira.disk import remove_tree
 from noeira.errors import CompilerError, NoeiraError
 from noeira.ir.op import names_foreign
-from noeira.ir.plan import Plan, parse_plans
+from noeira.ir.plan import Plan
+from noeira.ir.text.plan import parse_plans
 from noeira.log import log
 from noeira.runtime.build.builder import COMMAND, PLANS, LibraryBuilder, command_text
 from noeira.runtime.build.cache import Cache

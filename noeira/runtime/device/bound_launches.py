@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.plan import ARENA, INPUT, LITERAL, OUTPUT, Call, Plan
-from noeira.ir.types import ALIGNMENT, DTYPE_BYTES, DTYPES
+from noeira.ir.types import ALIGNMENT, DTYPE_BYTES, DTYPES, padded
 from noeira.runtime.device.device import (
     Argument,
     BoundLaunch,
     Device,
     Memory,
-    rounded,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Arena:
             for place in plan.places
             if place.kind == LITERAL
         )
-        start = rounded(plan.arena)
+        start = padded(plan.arena)
         self.offsets = {key: start + i * ALIGNMENT for i, key in enumerate(literals)}
         self.memory = Memory(device, start + ALIGNMENT * len(literals))
         device.fill(self.memory.pointer, 0, self.memory.nbytes)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.codegen.cuda.arch import Arch, capability_of
-from noeira.ir.types import ALIGNMENT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,8 +155,3 @@ class Device(ABC):
     def error(self, error: Exception, doing: str) -> Exception:
         """What to raise for an error of the device's library; another error as it is."""
         return error
-
-
-def rounded(nbytes: int) -> int:
-    """Up to the next multiple of the alignment."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT

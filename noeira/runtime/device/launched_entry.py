@@ -22,8 +22,9 @@ from noeira.codegen.interface import io_names
 from noeira.errors import DeviceError, DeviceMemoryError
 from noeira.ir.plan import INPUT, OUTPUT, STATE, Plan, root_of, split_root
 from noeira.ir.states import BAD
+from noeira.ir.types import padded
 from noeira.runtime.device.bound_launches import Arena, launches_of
-from noeira.runtime.device.device import BoundLaunch, Device, Memory, rounded
+from noeira.runtime.device.device import BoundLaunch, Device, Memory
 from noeira.runtime.device.mirror import Mirror, mirror_of
 from noeira.runtime.device.transfer import Transfer
 from noeira.runtime.entry_point import CALL_SECONDS, EntryPoint
@@ -252,7 +253,7 @@ class LaunchedEntry(EntryPoint):
 
     def put_aside(self) -> bool:
         """Put the large states aside that steps change; False if they are too large for that."""
-        size = sum(rounded(self.types[root].nbytes) for root in self.changing())
+        size = sum(padded(self.types[root].nbytes) for root in self.changing())
         if size > MOST_KEPT:
             return False
         if self.kept is None:
@@ -275,4 +276,4 @@ class LaunchedEntry(EntryPoint):
         for root in self.changing():
             nbytes = self.types[root].nbytes
             yield self.pointers[root], aside, nbytes
-            aside += rounded(nbytes)
+            aside += padded(nbytes)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from noeira.ir.arrays import numpy_dtype
 from noeira.ir.plan import INPUT, OUTPUT, STATE
-from noeira.ir.types import TensorType
-from noeira.runtime.device.device import Device, Memory, Pinned, rounded
+from noeira.ir.types import TensorType, padded
+from noeira.runtime.device.device import Device, Memory, Pinned
 
 
 class Transfer:
@@ -25,7 +25,7 @@ class Transfer:
             for root in types:
                 if root.startswith(f"{kind} "):
                     self.offsets[root] = size
-                    size += rounded(types[root].nbytes)
+                    size += padded(types[root].nbytes)
             ends[kind] = size
         self.pinned, self.memory = Pinned(device, size), Memory(device, size)
         room = self.pinned.array

@@ -117,7 +117,7 @@ class Shuffle(CudaAnchor):
         return tuple(stages)
 
     def scratch(self, body: Body, cut: ShuffleCut) -> tuple[Room, ...]:
-        total = padded(body.outputs[0].type.size)
+        total = power_of_two(body.outputs[0].type.size)
         return Room("keys", "u64", total), Room("numbers", "i32", total)
 
     def check(self, body: Body, cut: ShuffleCut, machine: Arch) -> None:
@@ -138,7 +138,7 @@ class Shuffle(CudaAnchor):
 
     def view(self, body: Body, machine: Arch) -> int:
         """How many elements are sorted."""
-        return padded(body.outputs[0].type.size)
+        return power_of_two(body.outputs[0].type.size)
 
     def function(self, name: str, stage: Stage) -> ShuffleFunction:
         return ShuffleFunction(name, dict(stage.options), stage.name.partition("_")[0])
@@ -166,7 +166,7 @@ def far_stages(run: int, total: int, cut: ShuffleCut) -> Iterator[Stage]:
         distance >>= count
 
 
-def padded(samples: int) -> int:
+def power_of_two(samples: int) -> int:
     """The power of two that is sorted, at least 2."""
     return 1 << max(1, exponent(samples - 1) + 1)
 

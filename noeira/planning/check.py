@@ -1,33 +1,69 @@
-"""What must hold of a plan that comes from a file, before its program may touch memory."""
+"""Plans from their text: what must hold of them before their programs may touch memory."""
 
 from __future__ import annotations
 
-from noeira.codegen.targets import target_named
+from collections.abc import Callable
+from typing import Protocol
+
 from noeira.errors import VerifyError
+from noeira.ir.graph import Node
 from noeira.ir.plan import (
     ARENA,
     INPUT,
     LITERAL,
     OUTPUT,
     STATE,
+    Choice,
     Plan,
     call_text,
     place_text,
     root_of,
 )
+from noeira.ir.text.plan import parse_plan, parse_plans
 from noeira.ir.types import ALIGNMENT
+from noeira.ir.verify import verify
 from noeira.planning.first_fit import Span, collision
 from noeira.planning.memory import Planner, workspace_span
 
 
-def check_plan(plan: Plan) -> Plan:
+class Target(Protocol):
+    """What knows the kernels of a plan."""
+
+    def cuts(self, node: Node, choice: Choice, /) -> object:
+        """Raises VerifyError for stages that are none of the node's kernel, or a workspace that is
+        too small for them.
+        """
+
+    def check_places(self, plan: Plan, /) -> None:
+        """Raises VerifyError for a place that kernels cannot read or write."""
+
+
+# Targets by their names in plans; raises DeviceError for one that there is not.
+Named = Callable[[str], Target]
+
+
+def checked_plan(text: str, named: Named) -> Plan:
+    """The plan that a text says, which can be built and run. Raises ParseError, VerifyError or
+    DeviceError.
+    """
+    return check_plan(parse_plan(text), named)
+
+
+def checked_plans(text: str, named: Named) -> list[Plan]:
+    """The plans of a unit, from their text one after the other; raises what `checked_plan` does."""
+    return [check_plan(plan, named) for plan in parse_plans(text)]
+
+
+def check_plan(plan: Plan, named: Named) -> Plan:
     """The plan itself.
 
-    Raises VerifyError if a value would lie outside what it is placed in, or where something else
-    lies that is needed, a call would write to a literal, its stages are none of its kernel, their
-    workspace is too small, or kernels of the target cannot read where a value begins. (The parser
-    has checked that places are as large as their values, and that workspaces are inside the arena.)
+    Raises DeviceError if there is no such target; VerifyError if its graph breaks a rule, a value
+    would lie outside what it is placed in, or where something else lies that is needed, a call
+    would write to a literal, its stages are none of its kernel, their workspace is too small, or
+    kernels of the target cannot read where a value begins. (The parser has checked that places are
+    as large as their values, and that workspaces are inside the arena.)
     """
+    verify(plan.graph)
     rooms = room_sizes(plan)
     for place in plan.places:
         end = place.offset + place.size
@@ -38,7 +74,7 @@ def check_plan(plan: Plan) -> Plan:
         for value in call.node.outputs:
             if plan.place[value.name].kind == LITERAL:
                 raise VerifyError(f"call {call.node.outputs[0]}: it cannot write to a literal")
-    target = target_named(plan.target)
+    target = named(plan.target)
     for call in plan.calls:
         target.cuts(call.node, call.choice)
     check_places(plan)
