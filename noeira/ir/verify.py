@@ -162,7 +162,7 @@ def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> No
     """One node: operands above, types by the shape rule, group declared."""
     for value in node.inputs:
         known = defined.get(value.name)
-        if known != value:
+        if known is not value and known != value:
             raise VerifyError(
                 f"{value} is not defined above"
                 if known is None
@@ -234,7 +234,7 @@ def check_results(graph: ComputeGraph, defined: dict[str, Value]) -> None:
     """Outputs and updates are defined; a state is updated once, with its own type."""
     for value in graph.results():
         known = defined.get(value.name)
-        if known != value:
+        if known is not value and known != value:
             verb = "not defined" if known is None else f"{known.type}, not {value.type}"
             raise VerifyError(f"{value}, returned or the update of a state, is {verb}")
     states = {s.value.name: s.value for s in graph.states}
