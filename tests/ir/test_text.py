@@ -96,7 +96,7 @@ def test_literals_read_back_as_they_were(value: Any):
 )
 def test_floats_keep_every_digit(value: float):
     builder = Builder("floats")
-    builder.emit("clamp", builder.input("x", TensorType("f32", (3,))), low=value, high=value)
+    builder.emit("clamp", builder.input("x", TensorType("f64", (3,))), low=value, high=value)
     (node,) = parse_graph(graph_text(builder.done(builder.nodes[0].outputs))).nodes
     assert repr(node.attrs) == repr(builder.nodes[0].attrs)
 
