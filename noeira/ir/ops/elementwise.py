@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
-from noeira.ir.attributes import generic, variants
+from noeira.ir.attributes import declared, generic, variants
 from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
 from noeira.ir.checks import check_number, expect
 from noeira.ir.gradients import Backward
@@ -136,7 +136,7 @@ class Elementwise(Op):
         given = self.named(types)
         dtype, shape = self.result_dtype(attrs, given), self.result_shape(attrs, given)
         # Numbers of the op's own are as its author tried them.
-        if vars(attrs):
+        if declared(self.Attrs):
             wide = computed_in((*(type.dtype for type in given.values()), dtype))
             for number in scalar.constants(self.expression(attrs)):
                 check_number(self.name, number, wide)
