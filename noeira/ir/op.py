@@ -164,12 +164,25 @@ class Op:
         pairs = zip(self.operands, arguments, strict=True)
         return {name: given for name, given in pairs if given is not None}
 
+    @cached_property
+    def known_types(self) -> dict[tuple[Any, Types], Types]:
+        """What the shape rule gave, by attributes and operands."""
+        return {}
+
     def types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
         """`infer`, after a look at which operands and results there are and before one at what it
-        gives: no op takes or makes an axis without elements.
+        gives: no op takes or makes an axis without elements. The same is asked once: networks have
+        the same blocks many times, and passes emit them anew.
 
         Raises ShapeError or DtypeError if the operands do not go together.
         """
+        asked = attrs, tuple(operands)
+        if asked not in self.known_types:
+            self.known_types[asked] = self.found_types(attrs, operands)
+        return self.known_types[asked]
+
+    def found_types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
+        """What `types` gives, as the shape rule finds it."""
         check_given(self, attrs)
         arguments = self.arguments(attrs, operands)
         self.check_axes("an operand", operands)
