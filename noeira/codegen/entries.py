@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from noeira.codegen.elements import ctype, literal
 from noeira.codegen.interface import TIMED, entry_symbol, io_names, stamps_per_step
 from noeira.codegen.view import function_names
+from noeira.ir.cost import node_cost
 from noeira.ir.graph import Value
-from noeira.ir.op import node_cost
 from noeira.ir.plan import ARENA, LITERAL, STATE, Call, Plan, root_of
 from noeira.ir.states import BAD
 from noeira.ir.types import DTYPES

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from noeira.codegen.kernel import kernel_text
 from noeira.codegen.target import Target
 from noeira.codegen.view import function_names
+from noeira.ir.cost import node_cost
 from noeira.ir.graph import Value
-from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.ir.text.printer import node_lines
 from noeira.ir.types import TensorType

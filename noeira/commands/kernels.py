@@ -11,8 +11,8 @@ from noeira.codegen.language import CUDA, C, Language
 from noeira.codegen.sharing import comment
 from noeira.commands.support.options import add_model, stages_from
 from noeira.commands.support.usage import UsageError, no_such
+from noeira.ir.cost import node_cost
 from noeira.ir.graph import Node
-from noeira.ir.op import node_cost
 from noeira.report.explain import chosen_by
 from noeira.report.launches import RULE
 from noeira.report.table import plural, table

@@ -25,15 +25,10 @@ class Form:
     fits: Callable[[Phases], str]
 
 
-def map_form(phases: Phases) -> str:
-    """Any chain of element-wise ops over one number of elements."""
-    (body,) = phases.bodies
-    return one_dtype(body)
-
-
-def anchor_form(phases: Phases) -> str:
-    """One op that is not element-wise, with element-wise ops over its rows before it, and over its
-    result after it, where its kernel takes them.
+def phase_form(phases: Phases) -> str:
+    """One phase: any chain of element-wise ops over one number of elements; or one op that is not
+    element-wise, with those over its rows before it, and over its result after it, where its
+    kernel takes them.
     """
     (body,) = phases.bodies
     return one_dtype(body)
@@ -141,8 +136,8 @@ def same_dtype(parts: Sequence[Node], dtype: str, name: str) -> str:
 
 
 MAP, ANCHOR, PHASES = FORMS = (
-    Form("map", map_form),
-    Form("anchor", anchor_form),
+    Form("map", phase_form),
+    Form("anchor", phase_form),
     Form("phases", phases_form),
 )
 

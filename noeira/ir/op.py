@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from noeira.errors import ShapeError, VerifyError
+from noeira.ir.cost import Cost
 from noeira.ir.definition import check_definition, check_given
-from noeira.ir.graph import Attrs, Node
+from noeira.ir.graph import Attrs
 from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
     from noeira.ir.product import Product
     from noeira.ir.samples import BadSample, Sample
     from noeira.ir.storage import Storage
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a launch must at least do: arithmetic, and bytes moved between kernel and memory."""
-
-    flops: int
-    bytes_read: int
-    bytes_written: int
 
 
 @dataclass(frozen=True)
@@ -372,22 +364,3 @@ def derived(name: str) -> Op:
     near = difflib.get_close_matches(name, OPS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise VerifyError(f"there is no op called {name!r}{hint}")
-
-
-def node_cost(node: Node) -> Cost:
-    """Cost of a call: a fused node adds the arithmetic of its parts, but moves only what each phase
-    of its kernel reads and gives.
-    """
-    from noeira.ir.body import phases_of
-
-    def one(n: Node) -> Cost:
-        return n.op.cost(n.attrs, *n.types)
-
-    if not node.body:
-        return one(node)
-    bodies = phases_of(node).bodies
-    return Cost(
-        sum(one(part).flops for part in node.body),
-        sum(body.read_bytes for body in bodies),
-        sum(v.type.nbytes for body in bodies for v in body.outputs),
-    )

@@ -12,9 +12,9 @@ from noeira.codegen.target import Target
 from noeira.codegen.targets import target_named
 from noeira.errors import NoeiraError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
+from noeira.ir.cost import node_cost
 from noeira.ir.entry import WITHOUT_DATA
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
-from noeira.ir.op import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.nn.core.module import Module
 from noeira.planning.memory import make_plan

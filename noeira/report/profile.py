@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from noeira.ir.op import node_cost
+from noeira.ir.cost import node_cost
 from noeira.ir.plan import Call, Plan
 from noeira.ir.types import DTYPE_BYTES
 from noeira.machine.limits import Limits

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from noeira.ir.cost import node_cost
 from noeira.ir.graph import Value
-from noeira.ir.op import node_cost
 from noeira.ir.plan import ARENA, LITERAL, Call, Plan
 
 

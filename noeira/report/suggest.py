@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from noeira.errors import FusionError
+from noeira.ir.cost import node_cost
 from noeira.ir.graph import ComputeGraph, Group, Node
-from noeira.ir.op import node_cost
 from noeira.ir.text.dump import Dump
 from noeira.nn.core.module import Module
 from noeira.options import check_names

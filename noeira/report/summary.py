@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from noeira.ir.op import node_cost
+from noeira.ir.cost import node_cost
 from noeira.ir.plan import Plan
 from noeira.ir.states import GRADIENTS, GRADS, PARAMS
 from noeira.nn.core.module import Module

@@ -12,8 +12,9 @@ from own_given.own_given import Affine, GivenAttrs, GivenNorm, Norm
 import noeira
 from noeira.ir.attributes import variants
 from noeira.ir.builder import Builder
+from noeira.ir.cost import node_cost
 from noeira.ir.gradients import gradients
-from noeira.ir.op import OPS, Op, node_cost, op
+from noeira.ir.op import OPS, Op, op
 from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 from noeira.nn import MSE, Fused, Linear, Sequential, Tanh

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import check_number
+from noeira.ir.cost import Cost
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import Cost, IndexLimit, Limits, Op
+from noeira.ir.op import IndexLimit, Limits, Op
 from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
 from noeira.ir.storage import Holding, Inside, Literal
 from noeira.ir.types import DTYPE_BYTES, TensorType, Types
