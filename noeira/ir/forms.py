@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from noeira.ir.body import Body, Phases, joined
+from noeira.ir.fused import partial_view
 from noeira.ir.graph import Node
 from noeira.ir.phasing import Order
 from noeira.ir.types import computed, computed_in
@@ -161,7 +162,7 @@ def judged(parts: Sequence[Node]) -> tuple[Form, str]:
     order = Order(parts)
     phases = joined(parts, order)
     form = PHASES if phases.several else ANCHOR if phases.bodies[0].anchor else MAP
-    return form, connected(order) or form.fits(phases)
+    return form, partial_view(parts) or connected(order) or form.fits(phases)
 
 
 def form_of(parts: Sequence[Node]) -> Form | None:

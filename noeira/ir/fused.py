@@ -22,15 +22,28 @@ class Fused(Op):
         )
 
 
-def reshaping(nodes: Iterable[Node]) -> dict[str, Node]:
-    """The views of all that they read, by the names of their results."""
-    return {
-        node.outputs[0].name: node
-        for node in nodes
-        if isinstance(node.storage, Inside)
-        and node.storage.offset == 0
-        and node.inputs[node.storage.operand].type.size == node.outputs[0].type.size
-    }
+def views_of(nodes: Iterable[Node]) -> dict[str, Node]:
+    """The views that lie in what they read, by the names of their results."""
+    return {n.outputs[0].name: n for n in nodes if isinstance(n.storage, Inside)}
+
+
+def viewed(view: Node) -> Value:
+    """What a view lies in."""
+    assert isinstance(view.storage, Inside)
+    return view.inputs[view.storage.operand]
+
+
+def is_whole(view: Node) -> bool:
+    """Whether a view is of all that it lies in."""
+    return viewed(view).type.size == view.outputs[0].type.size
+
+
+def partial_view(parts: Iterable[Node]) -> str:
+    """Which of the nodes is a view that no kernel has inside; "" if none is."""
+    part = next((view for view in views_of(parts).values() if not is_whole(view)), None)
+    if part is None:
+        return ""
+    return f"{part.op.name} views a part of what it reads; inside a kernel, views are of all of it"
 
 
 def with_views(members: tuple[Node, ...], views: Mapping[str, Node]) -> tuple[Node, ...]:
@@ -45,7 +58,7 @@ def with_views(members: tuple[Node, ...], views: Mapping[str, Node]) -> tuple[No
             seen = list[Node]()
             while (view := views.get(value.name)) and view.group == node.group:
                 seen.insert(0, view)
-                value = view.inputs[0]
+                value = viewed(view)
             if value.name in made:
                 found |= {view.outputs: view for view in seen}
         made |= {v.name for v in node.outputs}

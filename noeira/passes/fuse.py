@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from noeira.errors import FusionError, VerifyError
 from noeira.ir.forms import refusal
-from noeira.ir.fused import close, reshaping, with_views
+from noeira.ir.fused import close, is_whole, viewed, views_of, with_views
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin, Value
 from noeira.ir.order import ordered_and_stuck, rings, topological
 from noeira.ir.structure import structure
@@ -41,7 +41,7 @@ class Work:
     def __init__(self, graph: ComputeGraph) -> None:
         self.nodes = graph.nodes
         self.index = {id(n): i for i, n in enumerate(graph.nodes)}
-        self.views = reshaping(graph.nodes)
+        self.views = views_of(graph.nodes)
         self.reasons = dict[object, str]()
         self.readers = defaultdict[str, list[int]](list)
         for i, node in enumerate(graph.nodes):
@@ -51,7 +51,7 @@ class Work:
     def seen(self, value: Value) -> str:
         """The name of the value that a value lies in, seen through views of all of it."""
         view = self.views.get(value.name)
-        return self.seen(view.inputs[0]) if view else value.name
+        return self.seen(viewed(view)) if view and is_whole(view) else value.name
 
     def refusal(self, body: Body) -> str:
         """Why nodes, with their views, cannot be one kernel; empty if they can."""

@@ -135,7 +135,7 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
     updates of states are made of is left out if it has no kernel with it.
     """
     from noeira.ir.forms import refusal
-    from noeira.ir.fused import reshaping, with_views
+    from noeira.ir.fused import views_of, with_views
 
     builder = Builder("probe")
     values = network_states(cls, Kaiming(), "f32").values()
@@ -145,7 +145,7 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
         for p in signature.inputs
     ]
     made = Scope(builder, cls, values, phase=phase).run(*inputs)
-    views = reshaping(builder.nodes)
+    views = views_of(builder.nodes)
     kernel = tuple(node for node in builder.nodes if node.group and node.launches)
     if refusal(whole := with_views(kernel, views)):
         needed = {v.name for v in (made if isinstance(made, tuple) else (made,))}
