@@ -17,25 +17,35 @@ from noeira.ir.product import Product
 from noeira.ir.samples import drawn
 
 Define = Callable[[str], ModuleType]
-# A layer whose bias stands first, and whose weight is the transposed left operand.
+# A layer whose bias, if there is one, stands first; its weight is the transposed left operand.
 OWN = """
+from dataclasses import dataclass
+from noeira.ir import graph
 from noeira.ir.op import Op
 from noeira.ir.ops.contraction import Contraction
 from noeira.ir.product import Product
 from noeira.ir.types import TensorType
 
+@dataclass(frozen=True)
+class TurnedAttrs(graph.Attrs):
+    biased: bool = True
+
 class Turned(Contraction):
-    name, operands = "turned_linear", ("bias", "x", "weight")
+    name, operands, Attrs = "turned_linear", ("bias", "x", "weight"), TurnedAttrs
+
+    def given_operands(self, attrs):
+        return self.operands if attrs.biased else self.operands[1:]
 
     def infer(self, attrs, bias, x, weight):
         return (TensorType(x.dtype, (weight.shape[1], x.shape[-1])),)
 
     def reference(self, attrs, bias, x, weight):
-        return (weight.T @ x.reshape(-1, x.shape[-1]) + bias,)
+        product = weight.T @ x.reshape(-1, x.shape[-1])
+        return (product if bias is None else product + bias,)
 
     def product(self, attrs, bias, x, weight):
         k, m = weight.shape
-        turned = dict(transpose_left=True, bias="bias")
+        turned = dict(transpose_left=True, bias="bias" if bias else "")
         return Product(m, x.shape[-1], k, "weight", "x", **turned)
 """
 
@@ -45,6 +55,8 @@ def test_an_op_says_which_product_it_is(define: Define, variant: Variant) -> Non
     define(OWN)
     shapes = [((5,), (2, 3, 5), (6, 4)), ((1,), (9, 1), (9, 1)), ((33,), (40, 33), (40, 17))]
     cases = [sample_case(op("turned_linear"), drawn(*three)) for three in shapes]
+    bare = drawn(*shapes[0][1:], attrs={"biased": False})
+    cases.append(sample_case(op("turned_linear"), bare))
     library = built(cases, variant)
     for case in cases:
         arrays = case.arrays()
@@ -116,7 +128,7 @@ INFER = """
 @pytest.mark.parametrize("target", ["c avx2", "cuda sm_80"])
 @pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_the_kernel_cannot_do(define: Define, target: str, text: str, said: str) -> None:
-    define(OWN.split("class Turned")[0] + text + (INFER if "infer" not in text else ""))
+    define(OWN.split("@dataclass")[0] + text + (INFER if "infer" not in text else ""))
     rule = op("own")
     shapes = ((3, 4), (4, 5), ())[: len(rule.operands)]
     node = sample_case(rule, drawn(*shapes)).node

@@ -45,7 +45,7 @@ class Moving(cuda.CudaAnchor):
     def most_access(self, body: Body) -> int:
         """Bytes of the largest access: elements that stay together."""
         node, moved = body.parts[0], body.outputs[0].type
-        together = node.op.moved_together(node.attrs, *(v.type for v in node.inputs))
+        together = node.op.moved_together(node.attrs, *node.types)
         return math.gcd(ACCESS_BYTES, DTYPE_BYTES[moved.dtype] * together)
 
     def rule(self, body: Body, machine: Arch) -> MovingCut:

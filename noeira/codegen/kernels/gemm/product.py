@@ -144,7 +144,7 @@ def place(index: str, factor: int) -> str:
 
 def product_of(node: Node) -> Product:
     """The product that a node says it is. Raises VerifyError for one that the kernel cannot do."""
-    product = node.op.product(node.attrs, *(v.type for v in node.inputs))
+    product = node.op.product(node.attrs, *node.types)
     if fault := fault_of(node, product):
         raise VerifyError(f"{node.op.name}: {fault}")
     return product
@@ -153,7 +153,7 @@ def product_of(node: Node) -> Product:
 def fault_of(node: Node, product: Product) -> str:
     """Why the kernel cannot do what a node says it is; empty if it can."""
     op, result = node.op, node.outputs[0].type
-    given = {name: v.type for name, v in zip(op.operands, node.inputs, strict=False)}
+    given = {name: v.type for name, v in zip(node.operands, node.inputs, strict=True)}
     if op.takes != {"tail"}:
         return (
             "the kernel gemm does the element-wise ops after a product, and none before it: "
@@ -185,8 +185,8 @@ def gemm_of(body: Body) -> Gemm:
 
 
 def place_of(node: Node, name: str) -> int:
-    """The position of an operand."""
-    return node.op.operands.index(name)
+    """The position of an operand among those that are given."""
+    return node.operands.index(name)
 
 
 def dtype_of(body: Body) -> str:
