@@ -10,7 +10,6 @@ from sweep import Case, sample_case
 
 from noeira.codegen.c import anchor as c_anchor
 from noeira.codegen.c.target import CTarget
-from noeira.codegen.kernels.shuffle.cuda import padded
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.gradients import Backward
@@ -18,6 +17,7 @@ from noeira.ir.op import op
 from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.states import COUNTER
+from noeira.ir.types import padded
 
 pytestmark = pytest.mark.ops("shuffle")
 
