@@ -10,6 +10,7 @@ from sweep import Case, sample_case
 
 from noeira.codegen.c import anchor as c_anchor
 from noeira.codegen.c.target import CTarget
+from noeira.codegen.kernels.shuffle.cuda import power_of_two
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.gradients import Backward
@@ -17,7 +18,6 @@ from noeira.ir.op import op
 from noeira.ir.random import ORDER_STREAM, permutation
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.states import COUNTER
-from noeira.ir.types import padded
 
 pytestmark = pytest.mark.ops("shuffle")
 
@@ -74,7 +74,7 @@ def test_cuda_kernel_gives_the_order_of_the_reference() -> None:
 
 
 def test_what_is_sorted_is_a_power_of_two() -> None:
-    assert [padded(n) for n in (1, 2, 3, 4, 5, 4096, 4097)] == [2, 2, 4, 4, 8, 4096, 8192]
+    assert [power_of_two(n) for n in (1, 2, 3, 4, 5, 4096, 4097)] == [2, 2, 4, 4, 8, 4096, 8192]
 
 
 def test_launches_of_a_large_shuffle_have_names_of_their_own() -> None:
