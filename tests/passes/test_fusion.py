@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -218,6 +219,41 @@ def test_a_value_that_leaves_and_comes_back_is_refused():
         FusionError, match=r"Fused\[0\] at 0 cannot be one kernel: a value leaves it and comes back"
     ):
         Fuse()(builder.done([out]))
+
+
+BEHIND = """
+from noeira.ir.op import Op
+from noeira.ir.storage import Inside
+from noeira.ir.types import TensorType
+
+class Behind(Op):
+    'x without its first row, where it lies'
+
+    name, operands = "behind", ("x",)
+
+    def infer(self, attrs, x):
+        return (TensorType(x.dtype, (x.shape[0] - 1, *x.shape[1:])),)
+
+    def reference(self, attrs, x):
+        return (x[1:],)
+
+    def storage(self, attrs, operands):
+        return Inside(0, operands[0].size // operands[0].shape[0])
+"""
+
+
+def test_parts_that_meet_in_a_view_of_a_part_are_refused_for_it(
+    define: Callable[[str], ModuleType],
+):
+    define(BEHIND)
+    builder, values = chain("0")
+    view = emit(builder, "behind", values[-1], group="0")
+    out = emit(builder, "reshape", view, shape=(8,), group="0")
+    graph = builder.done([emit(builder, "tanh", out, group="0")])
+    with pytest.raises(FusionError, match="behind views a part of what it reads"):
+        Fuse()(graph)
+    adjoint = replace(graph, nodes=tuple(replace(n, group=f"0{ADJOINT}") for n in graph.nodes))
+    check_fused(adjoint, Fuse()(adjoint))
 
 
 def test_a_value_that_leaves_an_adjoint_group_and_comes_back_opens_a_kernel():
