@@ -51,8 +51,8 @@ COPY = """
 {threads}
 // A share of a copy of `stride` vectors.
 static void copy(const struct job *job, const int stream, const int share, const int shares) {{
-    float *const to = job->io[0];
-    const float *const from = job->io[1];
+    float *const to = (float *)job->base[0];
+    const float *const from = (const float *)job->base[1];
     const long first = job->stride * share / shares, last = job->stride * (share + 1) / shares;
     if (stream) {{
         for (long i = first; i < last; i++)
@@ -65,9 +65,9 @@ static void copy(const struct job *job, const int stream, const int share, const
     // For all the compiler knows, something reads each copy.
     __asm__ volatile("" : : "r"(to) : "memory");
 }}
-void noeira_copy(void *const *io, long size, int threads, int stream, long times);
-void noeira_copy(void *const *io, long size, int threads, int stream, long times) {{
-    const struct job job = {{NULL, io, NULL, size / F32_LANES}};
+void noeira_copy(char *const *base, long size, int threads, int stream, long times);
+void noeira_copy(char *const *base, long size, int threads, int stream, long times) {{
+    const struct job job = {{base, NULL, NULL, size / F32_LANES}};
     struct team team = gather(threads, copy, &job, 0);
     for (long time = 0; time < times; time++)
         together(&team, stream);
@@ -153,7 +153,7 @@ class Copy:
 
         isa = toolchain.target.machine
         names = frozenset({"load_f32", "store_f32", "stream_f32", "stream_end_f32", "F32_LANES"})
-        threads = template("threads.c.j2").render()
+        threads = template("c/unit/threads.c.j2").render()
         text = COPY.format(prelude=prelude(isa, names), threads=threads)
         library = toolchain.build(Source(C, "copy", text, ""))
         self.function = load(library).noeira_copy

@@ -50,8 +50,10 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def tables(options: argparse.Namespace) -> Iterator[Table]:
-    """The tables of the benchmarks as they are done; one that fails is said and left out."""
+def tables(options: argparse.Namespace, failed: list[str]) -> Iterator[Table]:
+    """The tables of the benchmarks as they are done; one that fails is said, left out, and added to
+    `failed`.
+    """
     words = ["--threads", str(options.threads), *(["--quick"] if options.quick else [])]
     for name in ("peers", "python"):
         value = getattr(options, name)
@@ -66,6 +68,7 @@ def tables(options: argparse.Namespace) -> Iterator[Table]:
                 yield table
         except (Exception, SystemExit) as error:
             print(f"{name} failed: {type(error).__name__}: {error}\n", file=sys.stderr, flush=True)
+            failed.append(name)
         else:
             if page:
                 page.put(name, made)
@@ -88,12 +91,14 @@ class Page:
 
 
 def main() -> None:
-    """Measure and print."""
-    options = parsed(parser())
+    """Measure and print. The status is 1 if a benchmark failed."""
+    options, failed = parsed(parser()), list[str]()
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
         raise SystemExit(f"there is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}")
-    show(tables(options), options)
+    show(tables(options, failed), options)
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,6 @@ class Defaults:
         node = body.anchor
         if node is None:
             return self.others
-        if node.kind == "row":
+        if node.kind.by_rows:
             return self.row_totals if node.op.totals else self.rows
         return self.moves if node.op.moves else self.others

@@ -194,7 +194,7 @@ def template_text(body: Body, view: Kernel, target: Target) -> str:
         assert body.anchor is not None
         path = folders[0] / f"{body.stem}.{ENDINGS[target.language]}"
         language = LANGUAGES[target.language].title
-        both = f", or {body.stem}.j2 for all languages" if body.anchor.op.kind == "row" else ""
+        both = f", or {body.stem}.j2 for all languages" if body.anchor.kind.by_rows else ""
         raise VerifyError(f"{body.anchor.op.name} has no kernel in {language}: write {path}{both}")
     try:
         return rendered(target.language, found, k=view)

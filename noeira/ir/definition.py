@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import VerifyError
+from noeira.ir.kinds import kind_called
 
 if TYPE_CHECKING:
     from noeira.ir.op import Op
@@ -16,7 +17,6 @@ TAKE_ATTRS = (
     *("kind_of", "stem", "rows", "cost", "may_overwrite", "index_limits", "result_limits"),
     *("given_operands", "given_results", "moved_together", "product"),
 )
-KINDS = ("map", "contraction", "column", "row", "alone")
 
 
 def check_given(rule: Op, attrs: Any) -> None:
@@ -45,11 +45,10 @@ def check_definition(cls: type[Op]) -> None:
         raise VerifyError(
             f"{cls.__name__}: the name of an op is a word of letters, digits and _, not {name!r}"
         )
-    if kind not in KINDS:
-        raise VerifyError(f"{name}: there is no kind {kind!r}; there are {', '.join(KINDS)}")
-    if kind == "map" and not hasattr(cls, "expression"):
-        raise VerifyError(f"{name}: an op of kind 'map' derives from Elementwise")
-    if kind == "map" and "y" in cls.operands:
+    element_wise = kind_called(kind, name).element_wise
+    if element_wise and not hasattr(cls, "expression"):
+        raise VerifyError(f"{name}: an op of kind {kind!r} derives from Elementwise")
+    if element_wise and "y" in cls.operands:
         raise VerifyError(
             f"{name}: operand y has the name of the result, which slopes read: give it another"
         )

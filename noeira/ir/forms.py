@@ -1,14 +1,12 @@
-"""What one kernel can be. `FORMS` is the whole list; a form answers with the reason it refuses a
-body, or with "".
+"""What one kernel can be: the reason that nodes are not one, or "".
 
 `nn` asks when a fused type is made, `fuse` when it joins nodes, `codegen` when it makes a kernel.
-An op says itself what its kernel takes: `takes` of `noeira.ir.op.Op`.
+An op says itself what its kernel takes: `kind` and `takes` of `noeira.ir.op.Op`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from noeira.ir.body import Body, Phases, joined
@@ -18,15 +16,29 @@ from noeira.ir.phasing import Order
 from noeira.ir.types import computed, computed_in
 
 
-@dataclass(frozen=True)
-class Form:
-    """A shape of kernel: its name, and the predicate over the phases of one."""
+def refusal(parts: Sequence[Node]) -> str:
+    """Why nodes are not one kernel; "" if they are."""
+    order = Order(parts)
+    phases = joined(parts, order)
+    fault = several_phases if phases.several else one_phase
+    return partial_view(parts) or connected(order) or fault(phases)
 
-    name: str
-    fits: Callable[[Phases], str]
+
+def connected(order: Order) -> str:
+    """Why parts are no one piece of work: each must read what another makes, or make what another
+    reads, and so on to the first.
+    """
+    reached, pending = {0}, [0]
+    while pending:
+        one = pending.pop()
+        near = {*(maker for maker, _ in order.reads[one]), *order.readers[one]} - reached
+        reached |= near
+        pending += near
+    apart = next((part for i, part in enumerate(order.parts) if i not in reached), None)
+    return f"{apart.op.name} reads nothing that the others give" if apart else ""
 
 
-def phase_form(phases: Phases) -> str:
+def one_phase(phases: Phases) -> str:
     """One phase: any chain of element-wise ops over one number of elements; or one op that is not
     element-wise, with those over its rows before it, and over its result after it, where its
     kernel takes them.
@@ -35,10 +47,10 @@ def phase_form(phases: Phases) -> str:
     return one_dtype(body)
 
 
-def phases_form(phases: Phases) -> str:
-    """Several phases, each of which is as one of the first two forms. A product is the first or the
-    last that is not element-wise, and does not follow another; what follows the first reads what
-    is made before it, or is over the columns of a batch and something follows it.
+def several_phases(phases: Phases) -> str:
+    """Several phases, each like a lone one. A product is the first or the last that is not
+    element-wise, and does not follow another; what follows the first reads what is made before
+    it, or is over the columns of a batch and something follows it.
     """
     for body in phases.bodies:
         if reason := one_dtype(body):
@@ -51,7 +63,7 @@ def phases_form(phases: Phases) -> str:
 def own_kernel(anchors: Sequence[Node]) -> str:
     """Which op's kernel does nothing else."""
     for anchor in anchors:
-        if anchor.kind == "alone" or (anchor.kind != "column" and not anchor.op.takes):
+        if anchor.kind.alone or not (anchor.kind.by_columns or anchor.op.takes):
             return f"{anchor.op.name} is a kernel of its own"
     return ""
 
@@ -59,11 +71,11 @@ def own_kernel(anchors: Sequence[Node]) -> str:
 def products(anchors: Sequence[Node]) -> str:
     """Which product stands where none may."""
     for before, anchor in pairwise(anchors):
-        if before.kind == anchor.kind == "contraction":
-            name = anchor.op.name
-            return f"{name} after {before.op.name} is a second contraction; a kernel has one"
+        if before.kind == anchor.kind and anchor.kind.once:
+            name, kind = anchor.op.name, anchor.kind.name
+            return f"{name} after {before.op.name} is a second {kind}; a kernel has one"
     for anchor in anchors[1:-1]:
-        if anchor.kind == "contraction":
+        if anchor.kind.once:
             return f"{anchor.op.name} stands between ops that are not element-wise"
     return ""
 
@@ -89,7 +101,7 @@ def gaining(phases: Phases) -> str:
     made, bodies, anchored = dict[str, Node](), phases.bodies, False
     for number, body in enumerate(bodies):
         if body.anchor is not None and not body.head:
-            followed = anchored and body.anchor.kind == "column" and number < len(bodies) - 1
+            followed = anchored and body.anchor.kind.by_columns and number < len(bodies) - 1
             later = body.tail if anchored else (*body.tail, *parts_of(bodies[number + 1 :]))
             if made and not followed and not any(v.name in made for p in later for v in p.inputs):
                 return no_gain(made, body.anchor, anchored)
@@ -134,43 +146,3 @@ def same_dtype(parts: Sequence[Node], dtype: str, name: str) -> str:
         if (own := part_dtype(part)) != dtype:
             return f"{part.op.name} is computed in {own}, {name} in {dtype or 'whole numbers'}"
     return ""
-
-
-MAP, ANCHOR, PHASES = FORMS = (
-    Form("map", phase_form),
-    Form("anchor", phase_form),
-    Form("phases", phases_form),
-)
-
-
-def connected(order: Order) -> str:
-    """Why parts are no one piece of work: each must read what another makes, or make what another
-    reads, and so on to the first.
-    """
-    reached, pending = {0}, [0]
-    while pending:
-        one = pending.pop()
-        near = {*(maker for maker, _ in order.reads[one]), *order.readers[one]} - reached
-        reached |= near
-        pending += near
-    apart = next((part for i, part in enumerate(order.parts) if i not in reached), None)
-    return f"{apart.op.name} reads nothing that the others give" if apart else ""
-
-
-def judged(parts: Sequence[Node]) -> tuple[Form, str]:
-    """The form that nodes have as one kernel, and why it refuses them; "" if it does not."""
-    order = Order(parts)
-    phases = joined(parts, order)
-    form = PHASES if phases.several else ANCHOR if phases.bodies[0].anchor else MAP
-    return form, partial_view(parts) or connected(order) or form.fits(phases)
-
-
-def form_of(parts: Sequence[Node]) -> Form | None:
-    """The form that takes these nodes as one kernel, if any."""
-    form, reason = judged(parts)
-    return None if reason else form
-
-
-def refusal(parts: Sequence[Node]) -> str:
-    """Why no form takes these nodes as one kernel; empty if one does."""
-    return judged(parts)[1]

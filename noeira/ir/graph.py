@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from noeira.ir.kinds import Kind, kind_called
 from noeira.ir.types import Layout, Member, TensorType
 from noeira.ir.value import Value
 
@@ -118,9 +119,9 @@ class Node:
         return self.op.types(self.attrs, [v.type for v in self.inputs])
 
     @cached_property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """What a kernel may join it with, see `Op.kind_of`."""
-        return self.op.kind_of(self.attrs, *self.types)
+        return kind_called(self.op.kind_of(self.attrs, *self.types), self.op.name)
 
     @cached_property
     def rows(self) -> TensorType:

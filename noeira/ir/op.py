@@ -16,6 +16,7 @@ from noeira.errors import ShapeError, VerifyError
 from noeira.ir.cost import Cost
 from noeira.ir.definition import check_definition, check_given
 from noeira.ir.graph import Attrs
+from noeira.ir.kinds import KINDS
 from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Op:
     each operand (`infer`, `reference`, `flops`, …) has None for one that is not given; of an op
     whose last argument is `*parts`, called like its last operand, any number are given.
     saved: the results that only the op's own gradient may read.
-    kind: what a kernel may join it with (see `noeira.ir.forms`): `map`, `contraction`, `column`,
-    `row`, `alone`. An op that is of several says which in `kind_of`.
+    kind: what a kernel may join it with, by its name in `noeira.ir.kinds`: `map`, `contraction`,
+    `column`, `row`, `alone`. An op that is of several says which in `kind_of`.
     takes: the element-wise ops that its kernel does too: `head`, those before it, `tail`, after.
     rows_of: the operand whose rows its kernel runs over; by default the first.
     template: the stem of its kernel's template on every target; by default the op's name. An op
@@ -90,7 +91,7 @@ class Op:
             check_definition(cls)
             if not cls.template:
                 cls.template = cls.name
-            cls.mixes_samples = cls.mixes_samples or cls.kind == "row"
+            cls.mixes_samples = cls.mixes_samples or KINDS[cls.kind].by_rows
             taken = OPS.get(cls.name)
             if taken is not None and place(type(taken)) != place(cls):
                 file, name = place(type(taken))
@@ -262,7 +263,7 @@ class Op:
         return type(self).storage is Op.storage
 
     def kind_of(self, attrs: Any, *args: Any, **kwargs: Any) -> str:
-        """The kind of a node, given the types of its operands."""
+        """The kind of a node, by its name, given the types of its operands."""
         return self.kind
 
     def stem(self, attrs: Any, *args: Any, **kwargs: Any) -> str:

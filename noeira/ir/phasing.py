@@ -68,7 +68,7 @@ class Order:
             if anchor != NONE and not self.can_follow(number, anchor):
                 own, anchor = own + 1, NONE
             level.append(own)
-            follows.append(anchor if element_wise(part) else number)
+            follows.append(anchor if part.kind.element_wise else number)
         for number in reversed(range(len(self.parts))):
             if follows[number] == NONE and self.readers[number]:
                 level[number] = min(level[reader] for reader in self.readers[number])
@@ -85,7 +85,8 @@ class Order:
         as many elements, each operand of which runs along rows, or is one element for all of one.
         """
         node, part = self.parts[anchor], self.parts[number]
-        if ("head" if stage == HEAD else "tail") not in node.op.takes or not element_wise(part):
+        wanted = "head" if stage == HEAD else "tail"
+        if wanted not in node.op.takes or not part.kind.element_wise:
             return False
         loop, made = node.rows if stage == HEAD else node.outputs[0].type, part.outputs[0].type
         columns = (loop.shape or (1,))[-1]
@@ -181,11 +182,6 @@ class Order:
         ]
         numbers = {place: number for number, place in enumerate(sorted(set(places)))}
         return [numbers[place] for place in places]
-
-
-def element_wise(part: Node) -> bool:
-    """Whether a part has one scalar expression; others are anchors."""
-    return part.op.kind == "map"
 
 
 def seen_through(parts: Sequence[Node]) -> tuple[Node, ...]:

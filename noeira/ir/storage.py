@@ -161,7 +161,7 @@ def overwritable(node: Node) -> dict[int, tuple[int, ...]]:
             for result, operands in node.op.may_overwrite(node.attrs, *node.types).items()
         }
     body = [part for part in node.body if part.launches]
-    if any(part.op.kind != "map" for part in body):
+    if not all(part.kind.element_wise for part in body):
         return {}
     kept = set[str]()
     for part in body:

@@ -15,7 +15,7 @@ from noeira.stages import StageOptions, Stages, stages_of
 
 
 @dataclass(frozen=True)
-class Tensor:
+class ParameterLine:
     """A parameter: its dotted path, the module type that declares it, its shape."""
 
     path: str
@@ -49,7 +49,7 @@ class Summary(Report):
     signature: str
     batch: int
     dtype: str
-    parameters: tuple[Tensor, ...]
+    parameters: tuple[ParameterLine, ...]
     work: tuple[Work, ...]
     memory: tuple[tuple[str, int], ...]
     peak_bytes: int
@@ -114,7 +114,7 @@ def summary_of(stages: Stages) -> Summary:
     if works[0].entry != "forward":
         works.insert(0, work_of(replace(stages, entry="forward").plan))
     tensors = tuple(
-        Tensor(info.path, repr(info.module), info.shape, info.size)
+        ParameterLine(info.path, repr(info.module), info.shape, info.size)
         for info in net.parameters().values()
     )
     return Summary(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
@@ -12,10 +12,10 @@ from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, STEP, STEPS
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
-from noeira.ir.plan import OUTPUT, root_of
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
 from noeira.runtime import resume
-from noeira.runtime.arguments import checked_batch, checked_samples, inputs_and_targets, label
+from noeira.runtime.arguments import inputs_and_targets, label
+from noeira.runtime.batches import call_on_batch, call_on_rows
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import (
     EvaluationData,
@@ -46,8 +46,6 @@ ADVICE = {
     STEPS: "call load(x, y) first",
     EVALUATE: "call load(evaluation=(x, y)) first",
 }
-# So many are copied faster than a new array's address is found out.
-COPIED_BYTES = 32 * 1024
 # Characters of a network's type in messages.
 LONGEST_TITLE = 60
 
@@ -156,9 +154,9 @@ class Program:
             raise ShapeError(f"{name} takes ({names}), got {len(given)} arrays")
         with self.store.lock:
             if reads == "rows":
-                results = self.call_in_chunks(entry, given)
+                results = call_on_rows(entry, given, self.batch)
             else:
-                self.call(entry, given)
+                call_on_batch(entry, given, self.batch)
                 results = [array.copy() for array in entry.outputs()]
         return {v.name: made for v, made in zip(entry.graph.outputs, results, strict=True)}
 
@@ -186,7 +184,7 @@ class Program:
         entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
         with self.store.lock:
-            results = self.call_in_chunks(entry, given)
+            results = call_on_rows(entry, given, self.batch)
         return results[0] if len(results) == 1 else tuple(results)
 
     def loss_of(self, name: str, x: Any, y: Any) -> float:
@@ -194,55 +192,8 @@ class Program:
         entry = self.entry(name)
         given = inputs_and_targets(entry.graph.inputs, x, y)
         with self.store.lock:
-            self.call(entry, given)
+            call_on_batch(entry, given, self.batch)
             return float(entry.output(LOSS))
-
-    def call(self, entry: EntryPoint, given: Sequence[Any]) -> None:
-        """Call an entry on one batch, checked."""
-        if not entry.takes(given):
-            advice = (
-                f"this program was compiled for batch={self.batch}: compile(…, batch=N) for "
-                f"others; forward and evaluate take any number"
-            )
-            given = checked_batch(list(entry.inputs.values()), given, advice)
-        entry.bind_inputs(given)
-        entry.run()
-
-    def call_in_chunks(self, entry: EntryPoint, given: Sequence[Any]) -> list[np.ndarray]:
-        """Call an entry on any number of rows, checked: whole chunks of `batch` rows are read and
-        written in place, the last one is padded.
-        """
-        if entry.output_bytes <= COPIED_BYTES and entry.takes(given):
-            entry.bind_inputs(given)
-            entry.run()
-            return [array.copy() for array in entry.outputs()]
-        arrays = checked_samples(list(entry.inputs.values()), given)
-        try:
-            return self.in_chunks(entry, arrays, len(arrays[0]))
-        finally:
-            entry.bind_own_outputs()
-
-    def in_chunks(
-        self, entry: EntryPoint, arrays: Sequence[np.ndarray], rows: int
-    ) -> list[np.ndarray]:
-        """Run an entry over all rows."""
-        import numpy as np
-
-        outputs = entry.graph.outputs
-        results = [np.empty((rows, *v.type.shape[1:]), entry.output(v.name).dtype) for v in outputs]
-        for start in range(0, rows, self.batch):
-            count = min(self.batch, rows - start)
-            whole = count == self.batch
-            padded = [] if whole else [aligned_zeros(v.type) for v in outputs]
-            parts = [array[start : start + count] for array in arrays]
-            entry.bind_inputs(parts if whole else [pad(part, self.batch) for part in parts])
-            for index, value in enumerate(outputs):
-                room = results[index][start : start + count] if whole else padded[index]
-                entry.bind(root_of(OUTPUT, value.name), room)
-            entry.run()
-            for index, room in enumerate(padded):
-                results[index][start:] = room[:count]
-        return results
 
     def load(
         self,
@@ -388,12 +339,3 @@ class Program:
     def __repr__(self) -> str:
         entries = ", ".join(self.entries)
         return f"<program {self.title} on {self.target}, batch {self.batch}: {entries}>"
-
-
-def pad(part: np.ndarray, rows: int) -> np.ndarray:
-    """The rows, and zeros up to `rows`."""
-    import numpy as np
-
-    room = np.zeros((rows, *part.shape[1:]), part.dtype)
-    room[: len(part)] = part
-    return room

@@ -93,7 +93,7 @@ class Store:
         self.mirrors = {}
 
     def flat_type(self) -> TensorType:
-        """The type of parameters, gradients and moments."""
+        """The type of parameters and, unless a program says otherwise, of gradients."""
         return TensorType(self.dtype, (max(self.layout.size, 1),), self.layout.name)
 
     def array(self, name: str, type: TensorType) -> np.ndarray:
@@ -137,7 +137,10 @@ class Store:
     def view(self, kind: str, name: str) -> np.ndarray:
         """A parameter's `val` or `grd`; or, of kind `buffer`, a buffer."""
         if kind != "buffer":
-            return part(self.array(KINDS[kind], self.flat_type()), self.layout.member(name))
+            state = KINDS[kind]
+            there = state in self.memory
+            flat = self.current(state) if there else self.array(state, self.flat_type())
+            return part(flat, self.layout.member(name))
         if name in self.memory:
             return self.current(name)
         return part(self.current(BUFFERS), self.buffers.member(name))

@@ -26,6 +26,7 @@ from noeira.errors import CompilerError
 from noeira.ir.plan import Plan
 from noeira.job import job_of
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Module, Sequential, Zero
+from noeira.runtime.build import library, own_sources
 from noeira.runtime.build.library import build_library
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.c import parts as part_build
@@ -126,26 +127,20 @@ def test_parts_make_the_same_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name, value in apart.params.items():
         assert value.tobytes() == whole.params[name].tobytes()
     assert apart.forward(X).tobytes() == whole.forward(X).tobytes()
+    if shutil.which("nm") is not None:
+        for unit in (0, 1):
+            assert kernels_of(apart, unit) == kernels_of(whole, unit)
 
 
-@pytest.mark.skipif(shutil.which("nm") is None, reason="nm, which lists symbols, is not installed")
-@needs_compiler
-def test_parts_make_the_same_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = [compiled(tmp_path / "parts", monkeypatch)]
-    monkeypatch.setattr(part_build, "build_in_parts", lambda *_: None)
-    programs += [compiled(tmp_path / "whole", monkeypatch)]
-    for unit in (0, 1):
-        found = []
-        for program in programs:
-            library = Path(program.units[unit].folder) / "unit.so"
-            listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True)
-            names = [line.split()[-1].split(".")[0] for line in listed.stdout.splitlines()]
-            called = re.findall(
-                r"^            (k\d+_\w+)\(thread", program.units[unit].source, re.M
-            )
-            found.append(sorted(name for name in names if name in called))
-            assert len(found[-1]) == len(set(called))
-        assert found[0] == found[1]
+def kernels_of(program: Program, unit: int) -> list[str]:
+    """The functions of a unit's library that its entries call, each of which is there once."""
+    library = Path(program.units[unit].folder) / "unit.so"
+    listed = subprocess.run(["nm", library], capture_output=True, text=True, check=True)
+    names = [line.split()[-1].split(".")[0] for line in listed.stdout.splitlines()]
+    called = re.findall(r"^            (k\d+_\w+)\(thread", program.units[unit].source, re.M)
+    found = sorted(name for name in names if name in called)
+    assert len(found) == len(set(called))
+    return found
 
 
 @needs_compiler
@@ -197,6 +192,20 @@ def test_a_part_that_is_gone_is_compiled_again(
     objects(first, 0)[0].write_bytes(b"damaged")
     other = compiled(tmp_path, monkeypatch, optimizer=Adam(lr=2e-2))
     assert len(compiled_parts) > 2 and other.steps(1) == first.steps(1)
+
+
+@needs_compiler
+def test_plans_that_other_sources_wrote_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOEIRA_CACHE", str(tmp_path))
+    with monkeypatch.context() as other:
+        other.setattr(own_sources, "_known", ["other sources"])
+        other.setattr(library, "write_plans", lambda plans: b"plans of other classes")
+        noeira.compile(Linear[3, 2]).prepare()
+    # The first has the same text, the second starts warm.
+    for _ in range(2):
+        assert noeira.compile(Linear[3, 2]).forward(X[:, :3]).shape == (50, 2)
 
 
 def test_a_fault_is_reported_at_its_line_of_the_unit(

@@ -1,4 +1,4 @@
-"""What one kernel can be: bodies that a form takes, and bodies refused with the reason."""
+"""What one kernel can be: bodies that are one, and bodies refused with the reason."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 from graphs import f32
 
 from noeira.errors import FusionError
+from noeira.ir.body import joined
 from noeira.ir.builder import Builder
-from noeira.ir.forms import FORMS, form_of, refusal
+from noeira.ir.forms import refusal
 from noeira.ir.graph import Node
+from noeira.ir.phasing import Order
 from noeira.ir.types import TensorType
 from noeira.nn import Fused, Linear, Parallel, ReLU, Residual, Sequential, Tanh
 
@@ -173,22 +175,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "lines"), [(n, b) for n, bodies in TAKEN.items() for b in bodies])
-def test_bodies_that_a_form_takes(name: str, lines: list[tuple[Any, ...]]):
+def test_bodies_that_are_one_kernel(name: str, lines: list[tuple[Any, ...]]):
     nodes = body(*lines)
-    form = form_of(nodes)
-    assert form is not None
-    assert form.name == name
+    phases = joined(nodes, Order(nodes))
+    assert name == ("phases" if phases.several else "anchor" if phases.bodies[0].anchor else "map")
     assert refusal(nodes) == ""
 
 
-def test_forms_are_a_list_of_names():
-    assert [form.name for form in FORMS] == list(TAKEN)
-
-
 @pytest.mark.parametrize(("reason", "lines"), REFUSED)
-def test_bodies_that_no_form_takes(reason: str, lines: list[tuple[Any, ...]]):
+def test_bodies_that_are_none(reason: str, lines: list[tuple[Any, ...]]):
     nodes = body(*lines)
-    assert form_of(nodes) is None
     assert reason in refusal(nodes)
 
 

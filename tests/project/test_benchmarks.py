@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from needs import needs_compiler
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 HELP = """
@@ -39,6 +40,15 @@ def timing(common: ModuleType, median: float, others: float = 0.0, used: float =
 
 def test_every_benchmark_has_the_common_options() -> None:
     subprocess.run([sys.executable, "-c", HELP, str(FOLDER)], check=True)
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_every_benchmark_runs() -> None:
+    ended = subprocess.run(
+        [sys.executable, FOLDER / "run.py", "--quick"], capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_statistics_of_calls(common: ModuleType) -> None:

@@ -11,7 +11,7 @@ from sweep import Case
 from swept_ops import every_op, is_chosen
 
 from noeira.ir.builder import Builder
-from noeira.ir.forms import form_of
+from noeira.ir.forms import refusal
 from noeira.ir.fused import close
 from noeira.ir.graph import Node, Value
 from noeira.ir.op import Op
@@ -29,7 +29,7 @@ def joined(label: str, build: Callable[[Builder], tuple[Value, ...]]) -> Group:
     builder = Builder("fused")
     outputs = build(builder)
     body = tuple(builder.nodes)
-    assert form_of(body), label
+    assert not refusal(body), label
     node = close(body, {v.name for v in outputs}, body[0].origin)
     parts = (Case(f"{label}: {n.op.name}", n, draws_of(n)) for n in body)
     return (Case(label, node, draws_of(node)), *parts)

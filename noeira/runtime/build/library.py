@@ -22,6 +22,7 @@ from noeira.runtime.build.builder import COMMAND, PLANS, LibraryBuilder, command
 from noeira.runtime.build.cache import Cache
 from noeira.runtime.build.cache_entry import CacheEntry, digest_of
 from noeira.runtime.build.compiled import Compiled, Made
+from noeira.runtime.build.own_sources import own_digest
 from noeira.runtime.build.plan_file import read_plans, write_plans
 from noeira.runtime.fork import Lock
 
@@ -87,9 +88,11 @@ class Library:
 
 def library_key(source: Source, builder: LibraryBuilder) -> str:
     """The cache key of a unit: its whole text, what compiles it and how, and what processor it was
-    written for.
+    written for; of one that is kept with its plans as objects, noeira's own sources too, for others
+    may have other classes.
     """
-    return digest_of("unit", source.digest, *builder.key_parts)
+    own = own_digest() if source.parsed else ""
+    return digest_of("unit", source.digest, own, *builder.key_parts)
 
 
 def code_key(source: Source, builder: LibraryBuilder) -> str:
