@@ -11,6 +11,7 @@ from noeira.codegen.sharing import shared_kernels
 from noeira.commands.support.files import read_plan
 from noeira.commands.support.loading import c_toolchain_for, plan_target, subject
 from noeira.commands.support.options import add_options
+from noeira.commands.support.terminal import width_of
 from noeira.commands.support.usage import SECONDS, WHOLE, duration, one_of, positive, reading
 from noeira.commands.support.values import bind_inputs, bind_states
 from noeira.ir.plan import Plan
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     limits = measure_limits(threads, target.machine)
     launches = explained(plan, symbols(shared_kernels([plan], target)), (), target).launches
     found = profile_of(plan, launches, entry.measure(args.seconds), limits)
-    print(found.json() if args.json else found.text(args.sort))
+    print(found.json() if args.json else found.text(args.sort, width_of(sys.stdout)))
     if args.png is not None:
         from noeira.report.roofline import draw
 

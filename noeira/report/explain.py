@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Unpack
 
 from noeira.codegen.target import Target
@@ -23,7 +22,7 @@ from noeira.report.report import Report
 from noeira.report.resources import StageUse, compiled_uses
 from noeira.report.runs import Run, by_path, fusible_runs, served
 from noeira.report.structure import origin_value
-from noeira.report.table import bytes_text, plural
+from noeira.report.table import bytes_text, filled, plural
 from noeira.runtime.program import Program
 from noeira.runtime.targets import TARGETS
 from noeira.stages import StageOptions, Stages, stages_of
@@ -153,7 +152,7 @@ class Explanation(Report):
                 "",
                 f"arena: {bytes_text(self.arena_bytes)}",
                 *self.choices_lines(),
-                *(wrap(self.note, width or len(self.note)) if self.note else []),
+                *(filled(self.note, width) if self.note else []),
             ]
         )
 

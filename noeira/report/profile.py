@@ -13,7 +13,7 @@ from noeira.machine.limits import Limits
 from noeira.report.explain import ExplainedLaunch
 from noeira.report.report import Report
 from noeira.report.reuse import Moved, traffic
-from noeira.report.table import plural, short, table
+from noeira.report.table import filled, fitting, plural, short, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 HEAD = ("#", "kernel", "op", "path", "median µs", "min µs", "share", "wait", "FLOPs", "bytes")
 HEAD += ("GF/s", "GB/s", "floor µs", "reached", "bound by")
 NUMBERS = (0, *range(4, 14))
+# What a narrow terminal is spared, the first first.
+SPARE = ("min µs", "GF/s", "GB/s", "FLOPs", "bytes", "wait", "op", "share", "path", "floor µs")
 # What bounds a launch; a level of memory by its own name.
 COMPUTE, OVERHEAD = "compute", "overhead"
 # Seconds that a stage of no work takes by one thread: calling it, and taking the time.
 CALL = 5e-8
+# Characters of a line of prose.
+LINE = 100
 SORTS = ("launch", "time")
 READING = """\
 A launch lasts until all threads have met after it; `wait` is the part that the average thread only
@@ -148,12 +152,18 @@ class Profile(Report):
             "timed_step": self.timed_step,
         }
 
-    def text(self, sort: str = "launch") -> str:
-        """The table, in order of launch or, the longest first, of time."""
+    def text(self, sort: str = "launch", width: int = 0) -> str:
+        """The table, in order of launch or, the longest first, of time; with lines of at most
+        `width` characters where that can be, 0 for any number.
+        """
         shown = list(self.launches)
         if sort == "time":
             shown.sort(key=lambda found: -found.median)
-        head, *lines, total = table(HEAD, [*map(row, shown), self.total_row()], NUMBERS)
+        rows = [*map(row, shown), self.total_row()]
+        kept = fitting(HEAD, rows, width, SPARE)
+        right = [place for place, column in enumerate(kept) if column in NUMBERS]
+        cells = ([one[column] for column in kept] for one in (HEAD, *rows))
+        head, *lines, total = table(next(cells), [*cells], right)
         body = list[str]()
         for found, line in zip(shown, lines, strict=True):
             body.append(line)
@@ -161,19 +171,19 @@ class Profile(Report):
                 parts = ", ".join(f"{s.name} {micro(s.seconds)} µs" for s in found.stages)
                 body.append(f"{' ' * line.index(found.launch.kernel)}└ {parts}")
         launches = plural(len(self.launches), "launch", "launches")
-        threads, steps = plural(self.threads, "thread"), plural(self.steps, "step")
+        threads, steps = plural(self.threads, "thread"), f"{plural(self.steps, 'step')} measured"
         return "\n".join(
             [
-                f"@{self.name} for {self.target}, {threads}: {launches}, {steps} measured",
-                limits_line(self.limits),
+                *filled(f"@{self.name} for {self.target}, {threads}: {launches}, {steps}", width),
+                *filled(limits_line(self.limits), width),
                 "",
                 head,
                 *body,
                 total,
                 "",
-                *self.step_lines(),
+                *(line for text in self.step_lines() for line in filled(text, width)),
                 "",
-                READING,
+                *filled(READING, width or LINE),
             ]
         )
 
@@ -183,7 +193,7 @@ class Profile(Report):
         moved = sum(found.launch.bytes for found in self.launches)
         minimum = sum(found.minimum for found in self.launches)
         return (
-            *("", "", "", "in all"),
+            *("", "in all", "", ""),
             *(micro(self.sum), micro(minimum), "", percent(self.waiting / self.sum)),
             *(short(flops), short(moved)),
             *(rate(1e-9 * flops / self.sum), rate(1e-9 * moved / self.sum)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from textwrap import wrap
 
 UNITS = ("KiB", "MiB", "GiB", "TiB")
 PREFIXES = ("k", "M", "G", "T", "P")
@@ -25,6 +26,28 @@ def table(
         ]
         lines.append("  ".join(padded).rstrip())
     return lines
+
+
+def fitting(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare: Sequence[str]
+) -> list[int]:
+    """The columns of a table that has lines of at most `width` characters, 0 for any number: as
+    many of those with the names `spare` are left out, in that order, as must be and can be.
+    """
+    kept, left_out = list(range(len(head))), [head.index(name) for name in spare]
+    while left_out and width and len(line_of(head, rows, kept)) > width:
+        kept.remove(left_out.pop(0))
+    return kept
+
+
+def line_of(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
+    """A line that is as long as the longest of a table of these columns may be."""
+    return "  ".join(max((row[i] for row in (head, *rows)), key=len) for i in columns)
+
+
+def filled(text: str, width: int) -> list[str]:
+    """A text in lines of at most `width` characters, 0 for one line."""
+    return wrap(text, width) if width else [text]
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

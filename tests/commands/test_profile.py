@@ -172,6 +172,16 @@ def test_the_numbers_of_a_profile():
     assert by_time[4].split()[:2] == ["0", "k00_linear"]
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_narrow_terminal_is_spared_columns(width: int):
+    found = profiled(stages_of(Sequential[Linear[4, 3], Linear[3, 2]], batch=2, isa="avx2"))
+    text = found.text(width=width)
+    assert max(map(len, text.splitlines())) <= width
+    for name in ("kernel", "median µs", "reached", "bound by", "in all"):
+        assert name in text
+    assert ("min µs" in text) == (width == 200)
+
+
 def test_stages_of_a_launch_are_listed():
     found = profiled(stages_of(Linear[40, 500], batch=600, isa="avx2"))
     several = [one for one in found.launches if len(one.stages) > 1]
