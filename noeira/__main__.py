@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         args = parsed(words)
-        warn_of_settings(args.command)
         command = importlib.import_module(f"noeira.commands.{args.command}")
         try:
+            look_at_settings(args.command)
             code = command.run(args)
             sys.stdout.flush()
             return code
@@ -72,12 +72,17 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def warn_of_settings(command: str) -> None:
-    """Say on stderr which variables are no settings; `doctor` says so itself."""
+def look_at_settings(command: str) -> None:
+    """Say on stderr which variables are no settings; `doctor` says so itself. Raises NoeiraError
+    for a setting that cannot be read.
+    """
     from noeira import config
 
-    for sentence in config.unknown_settings() if command != "doctor" else ():
+    if command == "doctor":
+        return
+    for sentence in config.unknown_settings():
         print(f"noeira: {sentence}", file=sys.stderr)
+    config.check_settings()
 
 
 def unwritable(error: OSError) -> int:

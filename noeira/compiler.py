@@ -60,6 +60,7 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
         if isinstance(net, Module)
         else net(init=options.init, seed=options.seed, dtype=options.dtype)
     )
+    config.check_settings()
     for sentence in config.unknown_settings():
         log_once("warning", sentence)
     job = Job(kind, options)

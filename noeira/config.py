@@ -61,6 +61,12 @@ def threads(text: str) -> int:
     return int(text)
 
 
+def check_settings() -> None:
+    """Raises NoeiraError for a setting that cannot be read, before hours of work need it."""
+    for setting in SETTINGS:
+        setting.read()
+
+
 def unknown_settings() -> Iterator[str]:
     """A sentence for each variable called NOEIRA_… that is no setting."""
     known = [setting.name for setting in SETTINGS]
@@ -93,7 +99,11 @@ DATA: Setting[Path | None] = Setting(
 )
 OFFLINE: Setting[bool] = Setting("NOEIRA_OFFLINE", False, switch, "1: never download anything.")
 DUMP: Setting[Path | None] = Setting(
-    "NOEIRA_DUMP", None, Path, "Folder that receives every stage of every compile, numbered."
+    "NOEIRA_DUMP",
+    None,
+    Path,
+    "Folder that receives every stage of every `noeira.compile`, numbered; for commands there is "
+    "`noeira dump`.",
 )
 CC: Setting[str | None] = Setting(
     "CC",

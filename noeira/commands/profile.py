@@ -61,10 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print the table."""
     if args.png is not None:
-        from noeira.report.roofline import require_matplotlib
+        from noeira.report.roofline import check_drawable
 
         # Before anything is measured.
-        require_matplotlib()
+        check_drawable(args.png)
     plan, target, toolchain = planned(args)
     threads = (args.threads or thread_count()) if toolchain.compiler.has_threads else 1
     source = render_c(plan.graph.network, [plan], target, timed=True)

@@ -364,4 +364,4 @@ def derived(name: str) -> Op:
             return rule.slopes.setdefault(operand, made)
     near = difflib.get_close_matches(name, OPS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise VerifyError(f"there is no op called {name!r}{hint}")
+    raise VerifyError(f"there is no op called {name!r}{hint} (one of your own: import its file)")

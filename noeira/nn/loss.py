@@ -33,6 +33,15 @@ class Loss(Criterion):
     def advice(cls) -> str:
         return f"; for a loss for each output write Losses[{cls!r}, …]"
 
+    @classmethod
+    def check_classes(cls, logits: Value) -> None:
+        """Raises CompositionError for rows of one logit: such a loss is always 0."""
+        if logits.type.shape[-1] == 1:
+            raise CompositionError(
+                f"{cls!r} compares the logits of classes, and the network gives one number a row: "
+                "for numbers write loss=MSE, for two classes let it give two logits"
+            )
+
 
 # How a loss is given: CrossEntropy, CrossEntropy.of(smoothing=0.1), or an instance of one.
 LossLike: TypeAlias = "Loss | type[Loss]"
@@ -51,6 +60,7 @@ class CrossEntropy(Loss):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        cls.check_classes(prediction)
         loss, _ = scope.emit("cross_entropy", prediction, target, smoothing=cls.SMOOTHING)
         return loss
 
@@ -68,6 +78,7 @@ class SoftCrossEntropy(Loss):
 
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        cls.check_classes(prediction)
         loss, _ = scope.emit("soft_cross_entropy", prediction, target, smoothing=cls.SMOOTHING)
         return loss
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from noeira.machine.limits import Bandwidth
 
+PICTURES = (".png", ".svg", ".pdf")
 MISSING = 'the roofline needs matplotlib: pip install "noeira[viz]"'
 # Launches with a smaller share of the time are not drawn.
 LEAST_SHARE = 0.004
@@ -48,18 +49,20 @@ SIDES = (
 FURTHER = (1.0, 2.5, 5.0, 8.0)
 
 
-def require_matplotlib() -> None:
-    """Raises NoeiraError with what to install if it is not there."""
+def check_drawable(path: str) -> None:
+    """Raises NoeiraError with what to install without matplotlib, or if no picture ends so."""
     if importlib.util.find_spec("matplotlib") is None:
         raise NoeiraError(MISSING)
+    if not path.endswith(PICTURES):
+        raise NoeiraError(f"{path} cannot be drawn: let its name end in {' or '.join(PICTURES)}")
 
 
 def draw(profile: Profile, path: str) -> None:
     """Write the picture; the ending of `path` says of what kind: png, svg, pdf.
 
-    Raises NoeiraError without matplotlib, or if the file cannot be written.
+    Raises NoeiraError without matplotlib, for another ending, or if the file cannot be written.
     """
-    require_matplotlib()
+    check_drawable(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -79,8 +82,6 @@ def draw(profile: Profile, path: str) -> None:
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
-    except ValueError as error:
-        raise NoeiraError(f"{path} cannot be drawn: {error}") from None
     except OSError as error:
         raise NoeiraError(f"{path} cannot be written: {error.strerror or error}") from None
 

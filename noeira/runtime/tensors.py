@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from noeira.errors import CheckpointError
 from noeira.runtime.checkpoint import SHOWN, assign
 
 if TYPE_CHECKING:
@@ -32,9 +35,11 @@ class Parameters(Mapping[str, Any]):
         self.store.assign(self.kind(name), name, value)
 
     def kind(self, name: str) -> str:
-        """What the store calls it. Raises KeyError that lists what there is."""
+        """What the store calls it. Raises KeyError that says what is meant, or lists them."""
         if name not in self.kinds:
-            raise KeyError(f"{name!r}; there are {', '.join(self)}")
+            near = get_close_matches(str(name), self.kinds, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self)}"
+            raise KeyError(f"{name!r}; {hint}")
         return self.kinds[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -68,4 +73,10 @@ class Tensors(Parameters):
         Raises CheckpointError if one is missing, there is another, or a shape or dtype is another;
         then nothing is changed.
         """
+        if not isinstance(values, Mapping):
+            kind = f"the path {values}" if isinstance(values, (str, Path)) else repr(values)
+            raise CheckpointError(
+                f"tensors.load takes arrays by name, not {kind}: write load(np.load(path)), or "
+                "program.restore(path) for training to go on"
+            )
         assign(dict(self), values, "")

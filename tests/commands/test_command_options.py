@@ -101,6 +101,15 @@ def test_a_variable_that_is_no_setting(folder: Path):
     assert found.stderr == "noeira: NOEIRA_THREDS is no setting; did you mean NOEIRA_THREADS?\n"
 
 
+def test_a_setting_that_cannot_be_read_is_refused_at_once(folder: Path):
+    environment = {**os.environ, "NOEIRA_CACHE_MEGABYTES": "many"}
+    for command in (("list",), ("-c", "from net import *; import noeira; noeira.compile(Plain)")):
+        run = [sys.executable, *(command if command[0] == "-c" else ("-m", "noeira", *command))]
+        found = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True)
+        assert found.returncode == 1
+        assert "NOEIRA_CACHE_MEGABYTES=many: expected a whole number" in found.stderr
+
+
 def test_options_reach_the_step(call: Callable[..., str]):
     words = ("dump", "net.py:Plain", "--batch", "2", "--stage", "trace")
     text = call(*words, "--optimizer", "sgd:lr=0.5,momentum=0.9", "--loss", "MSE")

@@ -50,6 +50,9 @@ def test_one_name_in_any_case(call: Callable[..., str]):
     (found,) = json.loads(call("list", "relu", "--json"))["words"][1:]
     assert found["kind"] == "ops" and found["written"] == "relu(x)"
     assert "there is no type or op Lineer; did you mean" in call("list", "Lineer", code=2)
+    unlike = call("list", "zzzz", code=2)
+    assert re.search(r"there is no type or op zzzz; there are .*, … and \d+ more", unlike)
+    assert len(unlike) < 400
 
 
 def test_an_op_of_ones_own(call: Callable[..., str], folder: Path):

@@ -324,6 +324,14 @@ def test_without_matplotlib(call: Callable[..., str], monkeypatch: pytest.Monkey
     assert message == 'noeira: the roofline needs matplotlib: pip install "noeira[viz]"\n'
 
 
+def test_no_picture_ends_so(call: Callable[..., str]):
+    pytest.importorskip("matplotlib")
+    message = call("profile", "net.py:Plain", "--png", "roofline.txt", code=1)
+    assert message == (
+        "noeira: roofline.txt cannot be drawn: let its name end in .png or .svg or .pdf\n"
+    )
+
+
 def test_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure

@@ -22,6 +22,7 @@ from noeira.nn import (
     Module,
     Param,
     Scope,
+    SoftCrossEntropy,
     TopK,
 )
 from noeira.tracing import trace
@@ -37,6 +38,12 @@ class Two(Module):
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> tuple[Value, Value]:
         return tuple(scope.emit("matmul", x, scope.param(name)) for name in ("left", "right"))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("loss", [CrossEntropy, SoftCrossEntropy])
+def test_one_class_is_none(loss: type[Loss]) -> None:
+    with pytest.raises(CompositionError, match="one number a row: for numbers write loss=MSE"):
+        noeira.compile(Linear[4, 1], loss=loss, optimizer=SGD)
 
 
 class Squares(Loss):

@@ -118,7 +118,13 @@ WRONG = [
         "5 samples are fewer than one batch of 10",
     ),
     (lambda p, x, y: p.load(x, y[:5]), "ShapeError", "y has 5 rows, x has 10"),
-    (lambda p, x, y: p.params["9.weight"], "KeyError", "9.weight"),
+    (lambda p, x, y: p.params["0.wieght"], "KeyError", "did you mean '0.weight'?"),
+    (
+        lambda p, x, y: p.tensors.load("net.npz"),
+        "CheckpointError",
+        "takes arrays by name, not the path net.npz: write load(np.load(path)), or",
+    ),
+    (lambda p, x, y: p.tensors.load([x]), "CheckpointError", "takes arrays by name, not ["),
     (lambda p, x, y: p.params["step"], "KeyError", "there are 0.weight"),
     (lambda p, x, y: p.params.__setitem__("2.bias", x), "ShapeError", "2.bias has shape (5,)"),
     (

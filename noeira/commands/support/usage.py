@@ -15,6 +15,8 @@ WHOLE = "a whole number of at least 1"
 SECONDS = "a number of seconds above 0"
 # Names that are still listed when one of them is meant.
 SHORT = 10
+# Of longer lists so many are named.
+LISTED = 20
 
 
 class UsageError(NoeiraError):
@@ -58,7 +60,8 @@ def no_such(what: str, name: str, known: Iterable[str]) -> str:
     hint = meant(name, names)
     if hint and len(names) > SHORT:
         return f"there is no {what} {name}{hint}"
-    listed = f"here are {', '.join(names)}" if names else "here is none"
+    more = f", … and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    listed = f"here are {', '.join(names[:LISTED])}{more}" if names else "here is none"
     return f"there is no {what} {name}{f'{hint} T' if hint else '; t'}{listed}"
 
 
