@@ -25,6 +25,8 @@ class Trainer:
     OptionError, CompositionError or ShapeError.
     """
 
+    __slots__ = ("given", "made", "options")
+
     @takes(CompileOptions, training({}))
     def __init__(self, net: type[Module] | Module, **options: Unpack[CompileOptions]) -> None:
         self.given, self.options = net, training(options)
@@ -32,6 +34,13 @@ class Trainer:
         if checked.loss is None or checked.optimizer is None:
             raise OptionError("Trainer needs a loss and an optimizer")
         self.made: Program | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises AttributeError for a misspelt name, which would do nothing."""
+        if type(self) is Trainer and name not in Trainer.__slots__:
+            where = f": write trainer.program.{name}" if hasattr(Program, name) else ""
+            raise AttributeError(f"{name} of a trainer cannot be set{where}")
+        super().__setattr__(name, value)
 
     @property
     def program(self) -> Program:

@@ -33,6 +33,7 @@ from noeira.nn import (
     Softplus,
     Tanh,
     TopK,
+    size,
 )
 from noeira.nn.loss import loss_type
 from noeira.nn.metrics import metric_type, metric_types
@@ -360,3 +361,13 @@ def test_names_that_there_are_not(name: str, advice: str):
         getattr(noeira.nn, name)
     assert str(imported.value) == str(found.value) == message
     assert not hasattr(noeira.nn, name)
+
+
+def test_a_name_that_only_an_output_has():
+    class Misspelt(Module):
+        IN, OUT = size(), size()
+        signature = "(*, IN) -> (*, OUTT)"
+
+    message = "OUTT in (*, IN) -> (*, OUTT) is no type parameter, and no input has it"
+    with pytest.raises(CompositionError, match=re.escape(f"{message}; did you mean OUT?")):
+        Misspelt[3, 4]

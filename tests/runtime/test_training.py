@@ -340,3 +340,12 @@ def test_fit_takes_other_data(subset: MNIST) -> None:
     # The same samples in another order.
     assert losses[0] == pytest.approx(losses[2], rel=1e-6)
     assert abs(losses[1] - losses[0]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("lr", "lr of a trainer cannot be set: write trainer.program.lr"), ("momentum", "cannot be")],
+)
+def test_a_name_that_would_do_nothing_is_refused(name: str, message: str) -> None:
+    with pytest.raises(AttributeError, match=message):
+        setattr(noeira.Trainer(Linear[3, 2]), name, 0.5)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.types import Layout, lay_out
 from noeira.nn.core.binding import refuse_call
-from noeira.nn.core.declaration import check_declaration
+from noeira.nn.core.declaration import check_declaration, check_outputs_are_decided
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.instance import Instance
 from noeira.nn.core.module_type import ModuleType, made_type
@@ -147,7 +147,9 @@ class Module(Instance, metaclass=ModuleType):
             raise CompositionError(
                 f'{cls.__name__} has no signature: write signature = "(*) -> (*)" in the class'
             )
-        return parse_signature(cls.signature, cls.__name__).filled(cls.sizes)
+        signature = parse_signature(cls.signature, cls.__name__)
+        check_outputs_are_decided(cls, signature)
+        return signature.filled(cls.sizes)
 
     @classmethod
     def solve(cls, *inputs: Shape | Pattern | None) -> Signature:
