@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from noeira.errors import CheckpointError
 from noeira.ir.states import COUNTER, CURSOR, SEED, is_of_program, outlives
 from noeira.runtime.checkpoint import BESIDE, assign, is_of_network, named, read, write
 from noeira.runtime.interrupts import PutOff
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from noeira.runtime.program import Program
 
 # The data set that %cursor counts the samples of: how many there are, and whether they are
-# shuffled. No states: no graph reads them.
-SAMPLES, SHUFFLE = "samples", "shuffle"
+# shuffled; and how many a step takes. No states: no graph reads them.
+SAMPLES, SHUFFLE, BATCH = "samples", "shuffle", "batch"
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
@@ -32,9 +34,33 @@ def restore(program: Program, path: str | os.PathLike[str]) -> None:
     """Let a program go on from a file, or change nothing. Raises CheckpointError."""
     given, place = read(path), position(program)
     with PutOff(), program.store.lock:
-        assign({**program.tensors, **beside(program), **place}, given, str(path))
+        own = {**program.tensors, **beside(program), **place}
+        if place and not own.keys() - given.keys():
+            check_training(program, own, given, path)
+        assign(own, given, str(path))
         if place:
             stand(program, *(int(array) for array in place.values()))
+
+
+def check_training(
+    program: Program,
+    own: Mapping[str, np.ndarray],
+    given: Mapping[str, np.ndarray],
+    path: str | os.PathLike[str],
+) -> None:
+    """Raises CheckpointError for the training of another optimizer, or in other batches."""
+    other = [name for name in given if name.startswith(BESIDE) and name not in own]
+    if other:
+        raise CheckpointError(
+            f"{path} is of training with another optimizer: this program keeps no {other[0]}; "
+            "the network alone is what program.tensors.load takes"
+        )
+    batch = int(given.get(f"{BESIDE}{BATCH}", program.batch))
+    if batch != program.batch:
+        raise CheckpointError(
+            f"{path} is of training in batches of {batch}, and this program takes "
+            f"{program.batch}: compile(…, batch={batch})"
+        )
 
 
 def beside(program: Program) -> dict[str, np.ndarray]:
@@ -52,7 +78,7 @@ def beside(program: Program) -> dict[str, np.ndarray]:
 
 def position(program: Program) -> dict[str, np.ndarray]:
     """Where training stands in its data, by the names of checkpoints, no views: the seed that its
-    order follows from, the samples taken, and of which data set.
+    order follows from, the samples taken, of which data set, and in which batches.
     """
     import numpy as np
 
@@ -61,11 +87,12 @@ def position(program: Program) -> dict[str, np.ndarray]:
     samples, shuffle = program.stands_in or (0, False)
     taken = int(program.own_states.get(CURSOR, 0))
     numbers = {SEED: program.seed, CURSOR: taken, SAMPLES: samples, SHUFFLE: shuffle}
+    numbers |= {BATCH: program.batch}
     return {f"{BESIDE}{name}": np.array(value, np.int64) for name, value in numbers.items()}
 
 
-def stand(program: Program, seed: int, taken: int, samples: int, shuffle: int) -> None:
-    """Have a program stand where `position` told."""
+def stand(program: Program, seed: int, taken: int, samples: int, shuffle: int, batch: int) -> None:
+    """Have a program, which takes such batches, stand where `position` told."""
     program.seed, program.stands_in = seed, (samples, bool(shuffle)) if samples else None
     program.own_states.setdefault(CURSOR, aligned_zeros(COUNTER))[...] = taken
     if SEED in program.own_states:

@@ -78,6 +78,13 @@ def test_what_is_no_checkpoint_of_a_program_changes_nothing(tmp_path: Path) -> N
     other = program("reference", optimizer=SGD(lr=0.1, momentum=0.9))
     with pytest.raises(CheckpointError, match=r"it lacks %sgd\.m\.0\.weight"):
         other.restore(path)
+    other.save(tmp_path / "momentum.npz")
+    for changed, name, message in (
+        ({"optimizer": SGD(lr=0.1)}, "momentum.npz", r"this program keeps no %sgd\.m\.0\.weight; "),
+        ({"batch": 7}, "net.npz", r"in batches of \d, .* takes 7: compile\(…, batch=\d\)"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            program("reference", **changed).restore(tmp_path / name)
     small = noeira.compile(Sequential[Linear[4, 3]], target="reference")
     with pytest.raises(CheckpointError, match=r"net\.npz: these .* it has 3\.weight, which is n"):
         small.restore(path)

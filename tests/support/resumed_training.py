@@ -15,9 +15,9 @@ from noeira.nn import Adam, CrossEntropy, Linear, Sequential
 Net = Sequential[Linear[4, 6], RunningMean[6], Noise, Linear[6, 3]]
 
 
-def program(target: str, seed: int = 5, optimizer: Any = None) -> noeira.Program:
+def program(target: str, seed: int = 5, optimizer: Any = None, batch: int = 5) -> noeira.Program:
     """A program that trains it, with Adam by default."""
-    options: Any = {"loss": CrossEntropy, "batch": 5, "dtype": "f64"}
+    options: Any = {"loss": CrossEntropy, "batch": batch, "dtype": "f64"}
     options["optimizer"] = optimizer or Adam(lr=0.01)
     return noeira.compile(Net, target=target, seed=seed, **options)
 
