@@ -21,6 +21,7 @@ from noeira.ir.states import (
     metric_sum,
     numbered,
 )
+from noeira.ir.storage import Memory, placed
 from noeira.ir.types import Layout
 from noeira.nn.core.criteria import Criterion, declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.module import Module, solved_for
@@ -82,10 +83,8 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
     for name in (TICK, DRAWS):
         if name in scope.counters:
             count_calls(builder, scope.counters[name])
-    if not kinds:
-        return builder.done(outputs)
-    found = own_nodes(builder, list(results.values()))
-    return builder.done(renamed(builder, found, list(results)))
+    found = own_results(builder, list(results.values()) if kinds else outputs)
+    return builder.done(renamed(builder, found, list(results)) if kinds else found)
 
 
 def trace_results(
@@ -198,19 +197,20 @@ def count_calls(builder: Builder, tick: Value) -> None:
         builder.update(tick, builder.emit("count", tick, hint=f"{tick.name}.next"))
 
 
-def own_nodes(builder: Builder, values: Sequence[Value]) -> list[Value]:
-    """The values as results of nodes, each its own, to be called otherwise: copied where they are
-    given, or twice there.
+def own_results(builder: Builder, values: Sequence[Value]) -> list[Value]:
+    """The values that a graph is to return, copied where their memory cannot be the caller's: what
+    is given, a literal, a value that is returned twice or updates a state. So no pass has to put
+    another value, of another name, in place of one that is returned.
     """
-    free = {v.name for node in builder.nodes for v in node.outputs}
-    found = list[Value]()
-    for value in values:
-        found.append(value if value.name in free else copied(builder, value, "output"))
-        free.discard(value.name)
-    return found
+    graph = builder.done(values)
+    owners = placed(graph, Memory(graph)).outputs
+    return [
+        value if owner is not None else copied(builder, value)
+        for value, owner in zip(values, owners, strict=True)
+    ]
 
 
-def copied(builder: Builder, value: Value, name: str) -> Value:
-    """The value in memory of its own, under a name."""
-    with builder.at(Origin(ROOT, name, "trace")):
-        return builder.emit("copy", value, hint=name)
+def copied(builder: Builder, value: Value) -> Value:
+    """The value in memory of its own."""
+    with builder.at(Origin(ROOT, "output", "trace")):
+        return builder.emit("copy", value, hint=f"{value.name}.copy")

@@ -8,7 +8,8 @@
 What is returned, what updates a state and what is packed lies where others say: each such value is
 made by a kernel, which writes it there and nowhere else; a view stands for the value that it is all
 of. A state is overwritten when nothing reads its old value any more, or by a kernel that may. What
-may lie where, `ir/storage.py` says.
+may lie where, `ir/storage.py` says. Trace returns only what can be returned, so that its outputs
+keep their names here; those of a graph that was written by hand may get others.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ def checked_samples(
 ) -> list[np.ndarray]:
     """The arrays of any number of samples, all of one length, checked and converted.
 
-    data: what messages call the data set, where there are several. Raises ShapeError or DtypeError.
+    data: what messages call the data set, where there are several. Raises ShapeError or DtypeError,
+    DataError for an index out of range.
     """
     arrays = [checked_rows(d, array, data) for d, array in zip(declared, given, strict=True)]
     for d, array in zip(declared, arrays, strict=True):
@@ -151,7 +152,9 @@ def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
 
 
 def checked_rows(declared: Input, given: Any, data: str = "") -> np.ndarray:
-    """Like `checked`, for any number of rows (at least one) of a data set."""
+    """Like `checked`, for any number of rows (at least one) of a data set, which may be kept: so
+    indices are copied before they are checked, and nobody can change them afterwards.
+    """
     short, name, type = label(declared), called(declared, data), declared.value.type
     array = converted(name, short, as_array(name, short, given, type.dtype), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
@@ -160,6 +163,8 @@ def checked_rows(declared: Input, given: Any, data: str = "") -> np.ndarray:
         raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}){advice}")
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
+    if declared.limit is not None:
+        array = array.copy()
     return contiguous(in_range(declared, array, name), type.dtype)
 
 

@@ -55,8 +55,11 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> Non
     """
     from numpy.lib.format import write_array
 
+    place = Path(path)
+    if not place.name:
+        raise CheckpointError(f"{os.fspath(path)!r} names no file: write one such as 'net.npz'")
     try:
-        with replacing(Path(path)) as file, zipfile.ZipFile(file, "w") as archive:
+        with replacing(place) as file, zipfile.ZipFile(file, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     write_array(member, array, allow_pickle=False)

@@ -132,8 +132,7 @@ class Program:
         found = self.entries.get(name)
         if found is not None:
             return found
-        if self.closed:
-            raise NoeiraError(f"the program {self.name} is closed")
+        self.check_open()
         if name not in self.prepare().entries:
             advice = ADVICE.get(name, f"it has {', '.join(self.entries)}")
             raise NoeiraError(f"{self.title} has no {name}: {advice}")
@@ -226,8 +225,7 @@ class Program:
 
     def check_load(self, x: Any, y: Any, evaluation: Any) -> None:
         """Raises NoeiraError if this program cannot use what `load` was given."""
-        if self.closed:
-            raise NoeiraError(f"the program {self.name} is closed")
+        self.check_open()
         if (x is None) != (y is None) or x is evaluation is None:
             raise DataError(
                 "load takes data to train on, load(x, y), or evaluation=(x, y), or both"
@@ -241,15 +239,19 @@ class Program:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint, whole or not at all: what `restore` needs for training to go on as if
-        it had never stopped; of a program that does not train, the network. Raises CheckpointError.
+        it had never stopped; of a program that does not train, the network. Raises CheckpointError,
+        or NoeiraError if the program is closed.
         """
+        self.check_open()
         resume.save(self, path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this network with this optimizer, before or after `load`: with
         its seed, and at its place in data of the same length and order. Raises CheckpointError if
-        the file is no such checkpoint; then nothing is changed.
+        the file is no such checkpoint, NoeiraError if the program is closed; then nothing is
+        changed.
         """
+        self.check_open()
         resume.restore(self, path)
 
     def steps(self, n: int = 1) -> float:
@@ -270,16 +272,14 @@ class Program:
 
     def loaded(self) -> TrainingData:
         """The data to train on. Raises NoeiraError if there are none."""
-        if self.closed:
-            raise NoeiraError(f"the program {self.name} is closed")
+        self.check_open()
         if self.training is None:
             raise NoeiraError(f"{self.title} has no data: {ADVICE[STEPS]}")
         return self.training
 
     def loaded_evaluation(self) -> EvaluationData:
         """The data to evaluate. Raises NoeiraError if there are none."""
-        if self.closed:
-            raise NoeiraError(f"the program {self.name} is closed")
+        self.check_open()
         if self.evaluation is None:
             raise NoeiraError(f"{self.title} has no evaluation data: {ADVICE[EVALUATE]}")
         return self.evaluation
@@ -329,6 +329,17 @@ class Program:
     def gone(self, *given: object) -> NoReturn:
         """What building gives after `close`."""
         raise NoeiraError(f"the program {self.name} is closed")
+
+    def check_open(self) -> None:
+        """Raises NoeiraError after `close`."""
+        if self.closed:
+            self.gone()
+
+    def __reduce__(self) -> NoReturn:
+        raise NoeiraError(
+            f"the program {self.name} cannot be pickled or copied: pickle or copy program.module "
+            "and compile that, or write program.save(path), to go on training elsewhere"
+        )
 
     def __enter__(self) -> Program:
         return self

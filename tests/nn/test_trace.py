@@ -13,7 +13,6 @@ import noeira
 from noeira.compiler import run_passes
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.graph import Value
-from noeira.ir.interpret import interpret
 from noeira.ir.text.printer import graph_text
 from noeira.ir.verify import verify
 from noeira.job import job_of
@@ -40,7 +39,6 @@ from noeira.nn import (
     Xavier,
     size,
 )
-from noeira.passes.own import Own
 from noeira.tracing import trace
 
 
@@ -52,17 +50,6 @@ class AddAndTanh(Module):
     @classmethod
     def trace(cls, scope: Scope, a: Value, b: Value) -> tuple[Value, Value]:
         return scope.emit("add", a, b), scope.emit("tanh", b)
-
-
-class Echo(Module):
-    """Gives what it takes, a view, and one value twice."""
-
-    signature = "(A) -> (A), (A, 1), (A), (A)"
-
-    @classmethod
-    def trace(cls, scope: Scope, a: Value) -> tuple[Value, ...]:
-        y = scope.emit("relu", a)
-        return a, scope.emit("reshape", a, shape=(*a.type.shape, 1)), y, y
 
 
 class Shift(Module):
@@ -98,37 +85,6 @@ def test_one_input_is_x_and_several_are_numbered():
         "%tanh = tanh(%x1) : f32[2, 3]   from net: AddAndTanh by trace",
         "return %add, %tanh",
     ]
-
-
-def test_outputs_may_be_what_is_given_or_a_view_or_the_same_twice():
-    graph = trace(Echo, input=(3,))
-    assert lines(graph)[-1] == "return %x, %reshape, %relu, %relu"
-    assert lines(Own()(graph))[-4:] == [
-        "%x.copy = copy(%x) : f32[1, 3]   from net: output by own",
-        "%reshape.copy = copy(%reshape) : f32[1, 3, 1]   from net: output by own",
-        "%relu.copy = copy(%relu) : f32[1, 3]   from net: output by own",
-        "return %x.copy, %reshape.copy, %relu, %relu.copy",
-    ]
-    x = np.float32([[-1, 0, 2]])
-    values = interpret(graph, {"x": x})
-    assert [values[v.name].tolist() for v in graph.outputs[::2]] == [x.tolist(), [[0, 0, 2]]]
-
-
-class Latest(Module):
-    """Gives what it also keeps."""
-
-    last = Buffer("1", "3", dtype="f32")
-    signature = "(3) -> (3)"
-
-    @classmethod
-    def trace(cls, scope: Scope, x: Value) -> Value:
-        y = scope.emit("relu", x)
-        scope.update("last", y)
-        return y
-
-
-def test_an_output_may_update_a_state():
-    assert lines(trace(Latest))[-2:] == ["update %last = %relu", "return %relu"]
 
 
 def test_groups_and_origins():

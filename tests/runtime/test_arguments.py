@@ -284,3 +284,18 @@ def test_several_inputs_are_a_tuple() -> None:
         program.step(x[:6], y[:6])
     with pytest.raises(noeira.ShapeError, match="x1 has 11 rows, x0 has 12"):
         program.forward((x, c[:11]))
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_indices_that_are_loaded_are_not_the_callers(target: str) -> None:
+    x, y = data(12)
+    x, y = x.copy(), y.astype(np.int32)
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam(), batch=4, target=target)
+    program.load(x, y, evaluation=(x, y))
+    before = program.evaluate()
+    bound = [a for point in program.entries.values() for a in point.arrays.values()]
+    assert any(np.shares_memory(x, array) for array in bound)
+    assert not any(np.shares_memory(y, array) for array in bound)
+    y[:] = 50_000_000
+    assert program.evaluate() == before
+    assert np.isfinite(program.steps(3))

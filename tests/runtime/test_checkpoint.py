@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,3 +123,29 @@ def test_data_of_another_length_begin_at_their_beginning(tmp_path: Path) -> None
     assert trained.loaded().done == 0
     trained.restore(path)
     assert trained.loaded().done == 3
+
+
+@pytest.mark.parametrize("path", ["", ".", "/"])
+def test_a_checkpoint_needs_the_name_of_a_file(path: str) -> None:
+    with pytest.raises(CheckpointError, match=f"'{path}' names no file: write one such as"):
+        program("reference").save(path)
+
+
+def test_a_closed_program_has_no_training_to_save_or_to_go_on_with(tmp_path: Path) -> None:
+    kept, late = tmp_path / "kept.npz", tmp_path / "late.npz"
+    closed = program("reference")
+    closed.load(*data())
+    closed.steps(3)
+    closed.save(kept)
+    closed.close()
+    with pytest.raises(noeira.NoeiraError, match=r"the program .* is closed"):
+        closed.save(late)
+    with pytest.raises(noeira.NoeiraError, match=r"the program .* is closed"):
+        closed.restore(kept)
+    assert not late.exists()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_program_is_not_copied(copied: Callable[[Any], Any]) -> None:
+    with pytest.raises(noeira.NoeiraError, match=r"cannot be pickled or copied.*program\.module"):
+        copied(program("reference"))
