@@ -91,6 +91,18 @@ class Program:
         self.params, self.tensors = Parameters(store), Tensors(store, buffers)
         self.ready = self.closed = False
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises NoeiraError for what has been compiled in, and for a misspelt name, which would
+        do nothing.
+        """
+        if "closed" in self.__dict__:
+            if name == "batch":
+                raise NoeiraError(f"batch was compiled in: compile(…, batch={value!r})")
+            if name != "lr" and name not in self.__dict__:
+                hint = "; did you mean lr?" if "learn" in name or "rate" in name else ""
+                raise NoeiraError(f"{name} of a program cannot be set{hint}")
+        super().__setattr__(name, value)
+
     def have(self, base: BuiltUnit) -> None:
         """Have the entries of this unit, and those of the data that are loaded."""
         loaded = (self.training, self.evaluation)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Unpack
 
-from noeira.errors import DataError, OptionError
+from noeira.errors import DataError, NoeiraError, OptionError
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, counting_number, options_of, takes, training
 from noeira.runtime.interrupts import Interrupts
@@ -36,10 +36,10 @@ class Trainer:
         self.made: Program | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Raises AttributeError for a misspelt name, which would do nothing."""
+        """Raises NoeiraError for a misspelt name, which would do nothing."""
         if type(self) is Trainer and name not in Trainer.__slots__:
             where = f": write trainer.program.{name}" if hasattr(Program, name) else ""
-            raise AttributeError(f"{name} of a trainer cannot be set{where}")
+            raise NoeiraError(f"{name} of a trainer cannot be set{where}")
         super().__setattr__(name, value)
 
     @property

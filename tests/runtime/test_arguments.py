@@ -120,6 +120,16 @@ WRONG = [
     (lambda p, x, y: p.load(x, y[:5]), "ShapeError", "y has 5 rows, x has 10"),
     (lambda p, x, y: p.params["0.wieght"], "KeyError", "did you mean '0.weight'?"),
     (
+        lambda p, x, y: setattr(p, "batch", 20),
+        "NoeiraError",
+        "batch was compiled in: compile(…, batch=20)",
+    ),
+    (
+        lambda p, x, y: setattr(p, "learning_rate", 0.5),
+        "NoeiraError",
+        "learning_rate of a program cannot be set; did you mean lr?",
+    ),
+    (
         lambda p, x, y: p.tensors.load("net.npz"),
         "CheckpointError",
         "takes arrays by name, not the path net.npz: write load(np.load(path)), or",

@@ -347,5 +347,5 @@ def test_fit_takes_other_data(subset: MNIST) -> None:
     [("lr", "lr of a trainer cannot be set: write trainer.program.lr"), ("momentum", "cannot be")],
 )
 def test_a_name_that_would_do_nothing_is_refused(name: str, message: str) -> None:
-    with pytest.raises(AttributeError, match=message):
+    with pytest.raises(noeira.NoeiraError, match=message):
         setattr(noeira.Trainer(Linear[3, 2]), name, 0.5)
