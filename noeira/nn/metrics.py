@@ -33,7 +33,7 @@ MetricLike: TypeAlias = "Metric | type[Metric]"
 
 
 class TopK(Metric):
-    """`TopK[5]`: how many rows have their class id among the 5 largest logits, and their number.
+    """`TopK[K]`: how many rows have their class id among the K largest logits, and their number.
 
     (*, C), (*: i32 < C) -> (), ().
     """

@@ -162,7 +162,7 @@ def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ("text", "says"),
     [
         ("noeira-no-such-compiler -x", "there is no program noeira-no-such-compiler"),
-        ("false", "CC is false, which cannot be used. it ended with status 1"),
+        ("false", "CC is false, which cannot be used: it ended with status 1"),
         ("cc 'open", "No closing quotation"),
     ],
 )

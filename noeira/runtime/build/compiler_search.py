@@ -113,7 +113,7 @@ class Search(Generic[T]):
             except CompilerError as error:
                 name, text = self.setting.name, shlex.join(command)
                 if self.setting.read() is not None:
-                    message = f"{name} is {text}, which cannot be used. {error}"
+                    message = f"{name} is {text}, which cannot be used: {error}"
                     raise CompilerError(message) from None
                 log("debug", "%s cannot be used: %s", text, error)
                 tried.append(f"  {text}: {error}")
