@@ -9,6 +9,8 @@ matter for another one.
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -137,16 +139,25 @@ def check_rows(scope: Scope, node: Node) -> None:
     """Raises CompositionError for an op along the last axis of an input that has only the batch
     axis: it would mix samples. A sum over everything says what it does.
     """
-    op, layer = node.op, scope.module.role == "layer"
-    if not op.mixes_samples or not layer or not any(v.type.shape for v in node.outputs):
+    if scope.module.role != "layer" or not any(v.type.shape for v in node.outputs):
         return
-    for value in node.inputs:
-        if value in scope.inputs and len(value.type.shape) == 1:
-            raise CompositionError(
-                f"{where(scope)}: {op.name} works along the last axis, but one sample has no axis "
-                f"here: {value.type} is the batch alone; "
-                f'give it one in the signature, such as "(*, D) -> (*, D)"'
-            )
+    value = batch_as_row(node, {v.name for v in scope.inputs})
+    if value is not None:
+        raise CompositionError(
+            f"{where(scope)}: {node.op.name} works along the last axis, but one sample has no axis "
+            f"here: {value.type} is the batch alone; "
+            f'give it one in the signature, such as "(*, D) -> (*, D)"'
+        )
+
+
+def batch_as_row(node: Node, batches: Collection[str]) -> Value | None:
+    """Of values that have a batch axis, an operand that is this axis alone, of an op that works
+    along it; None if there is none. What has one number for each row of another is no row.
+    """
+    if not node.op.mixes_samples or len(node.inputs[node.rows_at].type.shape) != 1:
+        return None
+    alone = (v for v in node.inputs if v.name in batches and len(v.type.shape) == 1)
+    return next(alone, None)
 
 
 def check_apart(scope: Scope, node: Node) -> None:
@@ -154,30 +165,72 @@ def check_apart(scope: Scope, node: Node) -> None:
     than one sample: what is evaluated beside a sample, such as the rows that fill up a batch, may
     not change what is said of it.
     """
-    given = [v.type for v in node.inputs]
-    more = [longer(v.type) if v.name in scope.by_sample else v.type for v in node.inputs]
-    try:
-        found = node.op.types(node.attrs, more)
-    except (ShapeError, DtypeError):
-        # The batch is in its attributes, as it is in the shape of a reshape, or a parameter has it.
-        rows = next(t.shape[0] for t, new in zip(given, more, strict=True) if t != new)
-        apart = all(v.type.shape[:1] == (rows,) for v in node.outputs)
-    else:
-        apart = all(
-            v.type.shape and made == longer(v.type)
-            for v, made in zip(node.outputs, found, strict=True)
-        )
-    if not apart:
+    along = batch_as_row(node, scope.by_sample) is not None
+    if along or not grows_with_batch(node, scope.by_sample):
+        how = " along the batch" if along else ""
         raise CompositionError(
-            f"{where(scope)}: {node.op.name} puts samples together, {listed_types(node)}. In "
+            f"{where(scope)}: {node.op.name} puts samples together{how}, {listed_types(node)}. In "
             f"evaluation each stands for itself, whatever else is in the batch: let this happen "
             f'where scope.phase is "train", and read a Buffer elsewhere'
         )
 
 
-def longer(type: TensorType) -> TensorType:
-    """The type of one sample more."""
-    return replace(type, shape=(type.shape[0] + 1, *type.shape[1:]))
+def grows_with_batch(node: Node, by_sample: Collection[str]) -> bool:
+    """Whether more samples make the first axis of every result longer, and change no other."""
+    rows = next(v.type.shape[0] for v in node.inputs if v.name in by_sample)
+    lengths = {n for v in (*node.inputs, *node.outputs) for n in v.type.shape}
+    # What fits the batch only by chance does not fit a number that no axis has.
+    more = next(n for n in itertools.count(rows + 1) if n not in lengths)
+    for attrs, operands in with_batch(node, by_sample, rows, more):
+        try:
+            found = node.op.types(attrs, operands)
+        except (ShapeError, DtypeError):
+            continue
+        return all(
+            v.type.shape and made == longer(v.type, more)
+            for v, made in zip(node.outputs, found, strict=True)
+        )
+    return False
+
+
+def with_batch(
+    node: Node, by_sample: Collection[str], rows: int, more: int
+) -> Iterator[tuple[Any, list[TensorType]]]:
+    """The attributes and operands of a node of `rows` samples as they may be for `more` of them.
+
+    Other operands, and attributes such as the shape of a reshape, that begin with as many as there
+    are samples either hold the batch or have this length by chance: tried are none, all, and then
+    ever fewer of them.
+    """
+    held: list[int | str] = [
+        index
+        for index, v in enumerate(node.inputs)
+        if v.name not in by_sample and v.type.shape[:1] == (rows,)
+    ]
+    given = {name: grown(value, rows, more) for name, value in vars(node.attrs).items()}
+    held += [name for name, value in given.items() if value != getattr(node.attrs, name)]
+    for count in (0, *range(len(held), 0, -1)):
+        for chosen in itertools.combinations(held, count):
+            changed = {name: given[name] for name in chosen if isinstance(name, str)}
+            operands = [
+                longer(v.type, more) if v.name in by_sample or index in chosen else v.type
+                for index, v in enumerate(node.inputs)
+            ]
+            yield replace(node.attrs, **changed), operands
+
+
+def grown(value: Any, rows: int, more: int) -> Any:
+    """An attribute that is a number of samples, or a shape that begins with one, of more samples;
+    any other as it is.
+    """
+    if isinstance(value, tuple) and value[:1] == (rows,):
+        return (more, *value[1:])
+    return more if type(value) is int and value == rows else value
+
+
+def longer(type: TensorType, rows: int) -> TensorType:
+    """The type of so many samples."""
+    return replace(type, shape=(rows, *type.shape[1:]))
 
 
 def listed_types(node: Node) -> str:
