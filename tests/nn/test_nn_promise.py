@@ -95,6 +95,29 @@ def test_the_number_of_outputs_and_their_dtype():
     assert trace(module("(*) -> (*)", relu), input=(3,), dtype="f64")
 
 
+@pytest.mark.parametrize(("dtype", "other"), [("f64", "f32"), ("f32", "bf16")])
+def test_an_output_without_a_dtype_has_that_of_the_network(dtype: Any, other: str):
+    def cast(to: str) -> Any:
+        return lambda s, x: s.emit("cast", x, dtype=to or s.dtype)
+
+    wrong = f"its trace gave {other}[2, 3], not {dtype}[2, 3]"
+    options = {"input": (3,), "dtype": dtype}
+    says(module("(*) -> (*)", cast(other)), f"Q: its signature promises (*), {wrong}", **options)
+    assert trace(module(f"(*) -> (*: {other})", cast(other)), **options)
+    assert trace(module("(*) -> (*)", cast("")), **options)
+
+
+def test_a_trace_may_run_children_on_what_it_cast():
+    back = module("(*) -> (*)", lambda s, x: s.emit("cast", x, dtype=s.dtype), "Back")
+    children = classmethod(lambda _: (("f", ReLU), ("back", back)))
+
+    def run(scope: Scope, x: Value) -> Value:
+        half = scope.child("f", ReLU).run(scope.emit("cast", x, dtype="bf16"))
+        return scope.child("back", back).run(half)
+
+    assert trace(module("(*) -> (*)", run, children=children), input=(3,))
+
+
 def test_losses_and_metrics_give_numbers_of_the_batch():
     rows = module("(*), (*) -> ()", lambda s, p, t: s.emit("subtract", p, t), "Rows", parent=Loss)
     says(

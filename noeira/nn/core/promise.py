@@ -63,11 +63,11 @@ def check_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> None:
             f"its trace gave {len(values)}"
         )
     before, given = tuple(v.type for v in inputs), tuple(v.type for v in values)
-    index = first_broken(scope.module, before, given)
+    index = first_broken(scope.module, scope.dtype, before, given)
     if index is not None:
         raise CompositionError(
             f"{where(scope)}: its signature promises {promised[index]}, its trace gave "
-            f"{given[index]}{instead(scope.module, before, index, given[index])}"
+            f"{given[index]}{instead(scope, before, index)}"
         )
 
 
@@ -262,14 +262,19 @@ def would_make(module: type[Module], inputs: Types) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def first_broken(module: type[Module], inputs: Types, outputs: Types) -> int | None:
-    """The first output that is not what the signature promises for these inputs, if any."""
+def first_broken(module: type[Module], dtype: str, inputs: Types, outputs: Types) -> int | None:
+    """The first output that is not what the signature promises for these inputs, if any; dtype:
+    that of the network.
+    """
     signature = module.shapes()
     before = [sample(t, like) for t, like in zip(inputs, signature.inputs, strict=True)]
     given = list[Pattern | None]()
+    # A module that is run on what its caller cast may give the same.
+    plain = {dtype, *(t.dtype for t in inputs if t.is_float)}
     for index, (type, like) in enumerate(zip(outputs, signature.outputs, strict=True)):
         if module.role == "layer":
-            alone = None if type.shape[:1] != inputs[0].shape[:1] else sample(type, like)
+            kept = type.shape[:1] == inputs[0].shape[:1] and (like.dtype or type.dtype in plain)
+            alone = sample(type, like) if kept else None
         else:
             alone = Pattern(type.shape, None, like.dtype)
         given.append(alone)
@@ -291,18 +296,16 @@ def sample(type: TensorType, like: Pattern) -> Pattern | None:
     return Pattern(type.shape[1:], None, type.dtype if like.dtype else None)
 
 
-def instead(module: type[Module], inputs: Types, index: int, made: TensorType) -> str:
+def instead(scope: Scope, inputs: Types, index: int) -> str:
     """`, not f32[2, 5]`: the type that the signature promises for these inputs, if it is known."""
-    signature = solved(module, inputs)
+    signature = solved(scope.module, inputs)
     assert signature is not None
     try:
         shape = signature.outputs[index].shape
     except ValueError:
         return ""
-    front = inputs[0].shape[:1] if module.role == "layer" else ()
-    dtype = signature.outputs[index].dtype or next(
-        (t.dtype for t in (made, *inputs) if t.is_float), "f32"
-    )
+    front = inputs[0].shape[:1] if scope.module.role == "layer" else ()
+    dtype = signature.outputs[index].dtype or scope.dtype
     return f", not {TensorType(dtype, (*front, *shape))}"
 
 
