@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import CompositionError, DtypeError, ShapeError
 from noeira.ir.graph import Node, Value
 from noeira.ir.numbers import finite_number
-from noeira.ir.types import TensorType
+from noeira.ir.states import COUNTER
+from noeira.ir.types import COMPUTED, TensorType
 from noeira.nn.core.parameters import Declaration
 from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, solve
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from noeira.nn.core.scope import Scope
 
 Types = tuple[TensorType, ...]
+# What the numbers of criteria may be, by their role.
+TOTALS = {"loss": COMPUTED, "metric": (*COMPUTED, COUNTER.dtype)}
 NO_ARRAYS = "what a graph reads are parameters, buffers and inputs: declare it as one"
 
 
@@ -48,8 +51,10 @@ def check_inputs(scope: Scope, inputs: tuple[Any, ...]) -> None:
         )
 
 
-def check_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> None:
-    """Raises CompositionError if `trace` gave something else than the signature promises."""
+def checked_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> Any:
+    """What `trace` gave: its output, or the tuple of its outputs if there are several. Raises
+    CompositionError if that is something else than the signature promises.
+    """
     promised, values = scope.module.shapes().outputs, made if isinstance(made, tuple) else (made,)
     if not values or not all(isinstance(value, Value) for value in values):
         raise CompositionError(
@@ -68,6 +73,21 @@ def check_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> None:
         raise CompositionError(
             f"{where(scope)}: its signature promises {promised[index]}, its trace gave "
             f"{given[index]}{instead(scope, before, index)}"
+        )
+    check_totals(scope, given)
+    return values if len(values) > 1 else values[0]
+
+
+def check_totals(scope: Scope, given: Types) -> None:
+    """Raises CompositionError if the loss or a metric of a program gives numbers of a dtype in
+    which a program adds up none.
+    """
+    allowed = TOTALS.get(scope.module.role)
+    if allowed and not scope.caller and not all(type.dtype in allowed for type in given):
+        raise CompositionError(
+            f"{where(scope)}: a {scope.module.role} gives numbers in {', '.join(allowed[:-1])} or "
+            f"{allowed[-1]}, its trace gave {', '.join(map(str, given))}: write "
+            f'scope.emit("cast", x, dtype="f32")'
         )
 
 

@@ -22,9 +22,9 @@ from noeira.nn.core.promise import (
     check_child,
     check_inputs,
     check_operands,
-    check_outputs,
     check_rows,
     check_update,
+    checked_outputs,
 )
 
 if TYPE_CHECKING:
@@ -161,5 +161,4 @@ class Scope:
             made = self.module.trace(here, *inputs)
         finally:
             ARITHMETIC.reset(outside)
-        check_outputs(self, inputs, made)
-        return made
+        return checked_outputs(self, inputs, made)
