@@ -55,7 +55,8 @@ def checked_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> Any:
     """What `trace` gave: its output, or the tuple of its outputs if there are several. Raises
     CompositionError if that is something else than the signature promises.
     """
-    promised, values = scope.module.shapes().outputs, made if isinstance(made, tuple) else (made,)
+    promised = scope.module.shapes().outputs
+    values: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
     if not values or not all(isinstance(value, Value) for value in values):
         raise CompositionError(
             f"{scope.module.__name__}.trace must return the value it emitted last "
@@ -75,7 +76,7 @@ def checked_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> Any:
             f"{given[index]}{instead(scope, before, index)}"
         )
     check_totals(scope, given)
-    return values if len(values) > 1 else values[0]
+    return values[0] if len(promised) == 1 else values
 
 
 def check_totals(scope: Scope, given: Types) -> None:
