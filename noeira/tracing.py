@@ -74,7 +74,9 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
     patterns = target_patterns(net, shapes.outputs, kinds)
     targets = declare_targets(builder, patterns, batch, dtype)
     apart = {value.name for value in inputs} if phase == "eval" else set()
-    scope = Scope(builder, net, values, phase=phase, counters=counters, by_sample=apart)
+    scope = Scope(
+        builder, net, values, phase=phase, dtype=dtype, counters=counters, by_sample=apart
+    )
     made = scope.run(*inputs)
     check_hints(builder)
     outputs = made if isinstance(made, tuple) else (made,)

@@ -44,8 +44,12 @@ class Dtype:
             # From half way to the power of two above the largest on, the nearest is infinite.
             above = 2 ** math.frexp(self.largest)[1]
             return 2 * int(abs(value)) < int(self.largest) + above
-        least = -int(self.largest) - 1 if self.numpy.startswith("int") else 0
-        return int(value) == value and least <= value <= int(self.largest)
+        return int(value) == value and self.least <= value <= int(self.largest)
+
+    @property
+    def least(self) -> int:
+        """The least of the whole numbers that there are in it."""
+        return -int(self.largest) - 1 if self.numpy.startswith("int") else 0
 
     def number(self, text: str) -> float:
         """The number of a text, a whole one without loss."""
@@ -67,6 +71,8 @@ DTYPES = {
 }
 DTYPE_BYTES = {one.name: one.bytes for one in DTYPES.values()}
 FLOATS = tuple(one.name for one in DTYPES.values() if one.is_float)
+# Those of whole numbers, which may number something, and then have a limit.
+INDICES = ("i32", "i64", "u8")
 # Those that arithmetic is done in, and those that are not stored as they are computed in.
 COMPUTED = tuple(one.name for one in DTYPES.values() if one.computed == one.name)
 ROUNDED = tuple(name for name in FLOATS if name not in COMPUTED)

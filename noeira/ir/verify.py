@@ -16,10 +16,9 @@ from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
 from noeira.ir.op import IndexLimit
 from noeira.ir.storage import Holding
 from noeira.ir.text.printer import graph_text, node_head
-from noeira.ir.types import DTYPE_BYTES, LAYOUT_ALIGNMENT, Layout
+from noeira.ir.types import DTYPE_BYTES, INDICES, LAYOUT_ALIGNMENT, Layout
 
 NAME = re.compile(r"[\w.~^]+")
-INDICES = ("i32", "i64")
 
 
 def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
@@ -125,7 +124,7 @@ def check_limit(given: Input) -> None:
         return
     if given.value.type.dtype not in INDICES:
         raise VerifyError(
-            f"{given.value} is {given.value.type}: only i32 and i64 inputs have a limit"
+            f"{given.value} is {given.value.type}: only inputs of whole numbers have a limit"
         )
     if given.limit < 1:
         raise VerifyError(f"{given.value}: nothing is below the limit {given.limit}")

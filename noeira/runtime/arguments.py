@@ -11,7 +11,7 @@ from noeira.errors import DataError, DtypeError, ShapeError
 from noeira.ir.arrays import dtype_name, is_float, numpy_dtype
 from noeira.ir.graph import Input
 from noeira.ir.states import TARGET, is_target
-from noeira.ir.types import DTYPES
+from noeira.ir.types import DTYPES, INDICES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ class Exact:
 
         self.array_type = np.ndarray
         self.dtype, self.shape = numpy_dtype(declared.value.type.dtype), declared.value.type.shape
-        self.limit = index_limit(declared) if self.dtype.kind in "iu" else None
+        self.limit = declared.limit
         # As unsigned numbers, negative ones are beyond every limit: one comparison for both ends.
         self.unsigned = np.dtype(f"u{self.dtype.itemsize}")
 
@@ -48,9 +48,14 @@ def largest(array: np.ndarray) -> int:
     return array.item(array.argmax())
 
 
-def index_limit(declared: Input) -> int:
-    """What every index of an input is below."""
-    return declared.limit or int(DTYPES[declared.value.type.dtype].largest) + 1
+def bounds(declared: Input) -> tuple[int, int]:
+    """What the elements of an input of whole numbers are from and up to: indices from 0 on, others
+    as far as the dtype goes.
+    """
+    row = DTYPES[declared.value.type.dtype]
+    if declared.limit is None:
+        return row.least, int(row.largest)
+    return 0, declared.limit - 1
 
 
 def as_array(name: str, short: str, given: Any, dtype: str) -> np.ndarray:
@@ -176,18 +181,18 @@ def open_shape(declared: Input, array: np.ndarray) -> str:
 
 
 def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array, if its dtype will do: any integers for an index, for floats the very dtype.
+    """The array, if its dtype will do: any integers for whole numbers, for floats the very dtype.
 
     name, short: as for `as_array`. Raises DtypeError.
     """
-    integers = dtype in ("i32", "i64")
+    row, integers = DTYPES[dtype], dtype in INDICES
     if (integers and array.dtype.kind in "iu") or dtype_name(array.dtype) == dtype:
         return array
     if integers:
         raise DtypeError(
-            f"{name} is {array.dtype.name}; it must be integers: write {short}.astype(np.int32)"
+            f"{name} is {array.dtype.name}; it must be integers: write "
+            f"{short}.astype({row.written})"
         )
-    row = DTYPES[dtype]
     raise DtypeError(
         f"{name} is {array.dtype.name}; this program takes {row.numpy}: "
         f"write {short}.astype({row.written})"
@@ -195,17 +200,16 @@ def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarra
 
 
 def in_range(declared: Input, array: np.ndarray, name: str) -> np.ndarray:
-    """The array. Raises DataError that names the first row whose index is out of range."""
+    """The array. Raises DataError that names the first row with a whole number that cannot be."""
     import numpy as np
 
     if array.dtype.kind not in "iu" or not array.size:
         return array
-    limit = index_limit(declared)
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= limit:
-        where = np.argwhere((array < 0) | (array >= limit))[0]
+    least, most = bounds(declared)
+    if int(array.min()) < least or int(array.max()) > most:
+        where = np.argwhere((array < least) | (array > most))[0]
         value = int(array[tuple(where)])
-        raise DataError(f"{name}[{place(where)}] is {value}; it must be from 0 to {limit - 1}")
+        raise DataError(f"{name}[{place(where)}] is {value}; it must be from {least} to {most}")
     return array
 
 

@@ -96,7 +96,9 @@ HEAD = {
         GRAPH, inputs=(Input(Value("x", f32(2**33, 2**28))),)
     ),
     "%x: f32[2, -4] has a negative axis": replace(GRAPH, inputs=(Input(Value("x", f32(2, -4))),)),
-    "%x is f32[2, 4]: only i32 and i64 inputs have a limit": replace(GRAPH, inputs=(Input(X, 3),)),
+    "%x is f32[2, 4]: only inputs of whole numbers have a limit": replace(
+        GRAPH, inputs=(Input(X, 3),)
+    ),
     "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
     "a group is declared twice": replace(GRAPH, groups=GRAPH.groups * 2),
 }

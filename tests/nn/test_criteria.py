@@ -22,6 +22,7 @@ from noeira.nn import (
     Module,
     Param,
     Scope,
+    Sequential,
     SoftCrossEntropy,
     TopK,
 )
@@ -212,6 +213,67 @@ def test_what_does_not_fit_is_found_when_it_is_compiled(
     with pytest.raises((CompositionError, ShapeError)) as caught:
         noeira.compile(target="reference", **options)
     assert message in str(caught.value)
+
+
+class Narrow(Metric):
+    """A sum in 16 bits."""
+
+    signature = "(*), (*) -> (), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        half = scope.emit("cast", scope.emit("subtract", prediction, target), dtype="bf16")
+        return scope.emit("sum", half), scope.emit("constant", value=1.0)
+
+
+class NarrowLoss(Loss):
+    """The mean squared error in 16 bits, given as a tuple of one."""
+
+    signature = "(*), (*) -> ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value]:
+        return (scope.emit("cast", scope.emit("mse", prediction, target), dtype="bf16"),)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"metrics": [Narrow]},
+            "Narrow at metric.0: a metric gives numbers in f32, f64 or i64, its trace gave "
+            "bf16[], f32[]: write scope.emit(",
+        ),
+        (
+            {"loss": NarrowLoss},
+            "NarrowLoss at loss: a loss gives numbers in f32 or f64, its trace gave bf16[]: write",
+        ),
+    ],
+)
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_numbers_of_16_bits_are_not_added_up(
+    options: dict[str, Any], message: str, target: str
+) -> None:
+    given: dict[str, Any] = {"loss": MSE, "target": target} | options
+    with pytest.raises(CompositionError) as caught:
+        noeira.compile(Linear[3, 4], **given)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_tuple_of_one_is_its_value() -> None:
+    class Single(Linear[4, 3]):
+        @classmethod
+        def trace(cls, scope: Scope, x: Value) -> Any:
+            return (super().trace(scope, x),)
+
+    class One(MSE):
+        @classmethod
+        def trace(cls, scope: Scope, prediction: Value, target: Value) -> Any:
+            return (super().trace(scope, prediction, target),)
+
+    graph = trace(Sequential[Single, Linear[3, 2]], loss=One, phase="eval")
+    assert [node.op.name for node in graph.nodes] == ["linear", "linear", "mse"]
+    assert [v.name for v in graph.outputs] == ["loss"]
 
 
 @pytest.mark.parametrize(

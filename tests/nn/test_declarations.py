@@ -219,6 +219,39 @@ def test_numbers_of_numpy_are_numbers(rule: Callable[[Value], Any]) -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
+        (lambda x: x**2, "%x**2: write x * x"),
+        (
+            lambda x: x**3,
+            "%x**3: write products, or an element-wise op of your own, whose expressi",
+        ),
+        (
+            lambda x: 2**x,
+            '2**%x: write an element-wise op of your own, whose expression is call("p',
+        ),
+        (lambda x: x @ x, '%x @ %x: write scope.emit("matmul", x, w)'),
+        (lambda x: 1 @ x, '1 @ %x: write scope.emit("matmul", x, w)'),
+        (abs, '%x): write an element-wise op of your own, whose expression is call("abs", x)'),
+        (lambda x: x < 0, "%x < 0: nothing is true or false while a graph is made: write an eleme"),
+        (lambda x: x <= 0, 'whose expression is a select(call("le", x, …), yes, no)'),
+        (lambda x: x > 0, 'whose expression is a select(call("gt", x, …), yes, no)'),
+        (lambda x: x >= 0, 'whose expression is a select(call("ge", x, …), yes, no)'),
+        (lambda x: x[0], "%x[…]: a value is read as a whole; columns of it, along the last axis, "),
+        (lambda x: x[:, 1:], "%x[…]: a value is read as a whole"),
+        (lambda x: tuple(x), "%x[…]: a value is read as a whole"),
+        (lambda x: np.exp(x), "np.exp of %x: functions of NumPy take arrays: emit ops, as in scop"),
+        (lambda x: np.add(x, x, out=np.ones(3)), "np.add of %x: functions of NumPy take arrays"),
+        (lambda x: np.ones((3, 3)) @ x, "np.matmul of %x: functions of NumPy take arrays"),
+        (lambda x: np.ones(3) > x, "np.greater of %x: functions of NumPy take arrays"),
+    ],
+)
+def test_what_a_value_does_not_have(rule: Callable[[Value], Any], message: str) -> None:
+    with pytest.raises(CompositionError, match=re.escape(message)):
+        noeira.trace(computing(rule), input=(3,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
         (lambda x: x * np.ones(3), "not an array of shape (3,); what a graph reads are parameters"),
         (lambda x: np.ones(3) * x, "not an array of shape (3,); what a graph reads are parameters"),
         (lambda x: x + np.bool_(True), "values and finite numbers, not np.True_"),

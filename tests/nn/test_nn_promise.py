@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import noeira
-from noeira.errors import CompositionError
+from noeira.errors import CompositionError, ShapeError
 from noeira.ir.graph import Value
 from noeira.ir.op import OPS, Op
+from noeira.ir.types import TensorType
 from noeira.nn import (
     MSE,
     CrossEntropy,
@@ -92,6 +93,29 @@ def test_the_number_of_outputs_and_their_dtype():
     ids = module("(*: i32) -> (*)", lambda s, x: x)
     says(ids, "Q: its signature promises (*), its trace gave i32[2, 3], not f32[2, 3]", input=(3,))
     assert trace(module("(*) -> (*)", relu), input=(3,), dtype="f64")
+
+
+@pytest.mark.parametrize(("dtype", "other"), [("f64", "f32"), ("f32", "bf16")])
+def test_an_output_without_a_dtype_has_that_of_the_network(dtype: Any, other: str):
+    def cast(to: str) -> Any:
+        return lambda s, x: s.emit("cast", x, dtype=to or s.dtype)
+
+    wrong = f"its trace gave {other}[2, 3], not {dtype}[2, 3]"
+    options = {"input": (3,), "dtype": dtype}
+    says(module("(*) -> (*)", cast(other)), f"Q: its signature promises (*), {wrong}", **options)
+    assert trace(module(f"(*) -> (*: {other})", cast(other)), **options)
+    assert trace(module("(*) -> (*)", cast("")), **options)
+
+
+def test_a_trace_may_run_children_on_what_it_cast():
+    back = module("(*) -> (*)", lambda s, x: s.emit("cast", x, dtype=s.dtype), "Back")
+    children = classmethod(lambda _: (("f", ReLU), ("back", back)))
+
+    def run(scope: Scope, x: Value) -> Value:
+        half = scope.child("f", ReLU).run(scope.emit("cast", x, dtype="bf16"))
+        return scope.child("back", back).run(half)
+
+    assert trace(module("(*) -> (*)", run, children=children), input=(3,))
 
 
 def test_losses_and_metrics_give_numbers_of_the_batch():
@@ -203,8 +227,8 @@ def test_a_parameter_that_does_not_exist():
 
 
 @pytest.fixture
-def row_flip() -> Iterator[None]:
-    """An op along the last axis, for as long as the test."""
+def row_ops() -> Iterator[None]:
+    """Ops along the last axis, for as long as the test."""
 
     class RowFlip(Op):
         name, kind, operands = "row_flip", "row", ("x",)
@@ -212,11 +236,20 @@ def row_flip() -> Iterator[None]:
         def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
             return args
 
+    class RowPick(Op):
+        name, kind, operands = "row_pick", "row", ("x", "number")
+
+        def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
+            x, number = args
+            if number.shape != x.shape[:-1]:
+                raise ShapeError("row_pick: one number for each row")
+            return (TensorType(x.dtype, number.shape),)
+
     yield
-    del OPS[RowFlip.name]
+    del OPS[RowFlip.name], OPS[RowPick.name]
 
 
-@pytest.mark.usefixtures("row_flip")
+@pytest.mark.usefixtures("row_ops")
 def test_an_op_along_the_last_axis_does_not_mix_samples():
     flip = module("(*) -> (*)", lambda s, x: s.emit("row_flip", x))
     assert trace(flip, batch=2, input=(3,))
@@ -231,6 +264,20 @@ def test_an_op_along_the_last_axis_does_not_mix_samples():
         "Q: columns works along the last axis, but one sample has no axis here: f32[2] is the "
         'batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
     )
+
+
+@pytest.mark.usefixtures("row_ops")
+@pytest.mark.parametrize("phase", ["train", "eval"])
+def test_what_has_one_number_for_each_row_is_no_row(phase: Any):
+    pick = module("(D), (: i32) -> ()", lambda s, x, n: s.emit("row_pick", x, n))
+    assert trace(pick, batch=3, phase=phase, input=((4,), ()))
+
+    def first(scope: Scope, x: Value) -> Value:
+        zero = scope.emit("constant", value=0.0)
+        zeros = scope.emit("broadcast", zero, shape=x.type.shape[:1])
+        return scope.emit("row_pick", x, zeros)
+
+    assert trace(module("(3) -> ()", first), batch=3, phase=phase)
 
 
 def test_what_sums_over_the_batch_may_be_used_inside():
@@ -269,6 +316,67 @@ def test_in_evaluation_no_sample_matters_for_another(rule: Any, op: str, batch: 
     assert str(found.value).startswith(f"Q at 1: {op} puts samples together, of f32[{batch}, 3]")
     with pytest.raises(CompositionError, match="puts samples together"):
         noeira.compile(mixing(rule), batch=batch, target="reference")
+
+
+def sums(scope: Scope, x: Value) -> Value:
+    return scope.emit("sum", x, axes=(-1,))
+
+
+def softmax_of_samples(scope: Scope, x: Value) -> Value:
+    rows = x.type.shape[0]
+    return x * scope.emit("reshape", scope.emit("softmax", sums(scope, x)), shape=(rows, 1))
+
+
+def forgotten_axis(scope: Scope, x: Value) -> Value:
+    return x + sums(scope, x)
+
+
+def repeated(scope: Scope, x: Value) -> Value:
+    return x + scope.emit("broadcast", sums(scope, x), shape=x.type.shape)
+
+
+def in_one_row(scope: Scope, x: Value) -> Value:
+    return x + scope.emit("reshape", sums(scope, x), shape=(1, x.type.shape[0]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "op"),
+    [
+        (softmax_of_samples, "softmax"),
+        (forgotten_axis, "add"),
+        (repeated, "broadcast"),
+        (in_one_row, "reshape"),
+    ],
+)
+def test_a_batch_as_long_as_a_row_is_none(rule: Any, op: str):
+    assert trace(mixing(rule), batch=3, phase="train")
+    with pytest.raises(CompositionError, match=f"Q: {op} puts samples together"):
+        trace(mixing(rule), batch=3, phase="eval")
+
+
+def test_an_op_along_the_batch_is_said_to_be_one():
+    with pytest.raises(CompositionError) as found:
+        trace(mixing(softmax_of_samples), batch=2, phase="eval")
+    assert str(found.value) == (
+        "Q: softmax puts samples together along the batch, of f32[2] it makes f32[2]. In "
+        "evaluation each stands for itself, whatever else is in the batch: let this happen where "
+        'scope.phase is "train", and read a Buffer elsewhere'
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4])
+def test_in_evaluation_numbers_may_be_repeated_to_the_batch(batch: int):
+    def beside(scope: Scope, x: Value) -> Value:
+        shape = x.type.shape
+        ones = scope.emit("broadcast", scope.emit("constant", value=1.0), shape=shape)
+        rows = scope.emit("broadcast", scope.param("w"), shape=shape)
+        wide = scope.emit("concat", x * ones, rows, ones)
+        first = scope.emit("columns", wide, start=1, width=3)
+        kept = scope.emit("reshape", sums(scope, first), shape=(shape[0], 1))
+        return scope.emit("matmul", rows - first * rows / kept, scope.param("square"))
+
+    net = module("(3) -> (3)", beside, w=Param("3", init="bias"), square=Param("3", "3"))
+    assert trace(net, batch=batch, phase="eval")
 
 
 def test_in_evaluation_parameters_may_be_added_up():

@@ -9,13 +9,36 @@ import pytest
 from program_networks import Small, data
 
 import noeira
+from noeira.errors import DataError, DtypeError
+from noeira.ir.graph import Value
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.scalar import Expr, var
 from noeira.nn import (
     Adam,
     CrossEntropy,
+    Module,
     ReLU,
+    Scope,
     Sequential,
     Tanh,
 )
+
+
+class Counted(Elementwise):
+    """n x, n whole numbers."""
+
+    name, operands, numbers = "counted", ("x", "n"), ("n",)
+
+    def expression(self, attrs: Any) -> Expr:
+        return var("x") * var("n")
+
+
+class Times(Module):
+    """n x for whole numbers of some dtype."""
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value, n: Value) -> Value:
+        return scope.emit("counted", x, n)
 
 
 def given_otherwise(x: np.ndarray, y: np.ndarray) -> list[tuple[Any, Any]]:
@@ -53,6 +76,35 @@ def test_what_is_taken_as_it_is_needs_no_message() -> None:
     wrong = [(x,), (x, y, y), (x[:9], y), (x.astype("f8"), y), (list(x), y), (x, y[None])]
     wrong += [(x, np.where(np.arange(10) == 7, bad, y).astype("i4")) for bad in (5, -1, -(2**31))]
     assert not any(entry.takes(given) for given in wrong)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    ("dtype", "least", "most"),
+    [
+        ("i32", -(2**31), 2**31 - 1),
+        ("i64", -(2**63), 2**63 - 1),
+        ("u8", 0, 255),
+        ("i32 < 5", 0, 4),
+        ("i64 < 5", 0, 4),
+        ("u8 < 5", 0, 4),
+    ],
+)
+def test_whole_numbers_are_indices_where_they_have_a_limit(
+    dtype: str, least: int, most: int, target: str
+) -> None:
+    net = type(Module)("Net", (Times,), {"signature": f"(), (: {dtype}) -> ()"})
+    program = noeira.compile(net, target=target, batch=3)
+    x, n = np.ones(3, np.float32), np.array([least, 1, most])
+    np.testing.assert_array_equal(program.forward((x, n)), n.astype(np.float32))
+    own = n.astype({"i32": np.int32, "i64": np.int64, "u8": np.uint8}[dtype[:3].strip()])
+    np.testing.assert_array_equal(program.forward((x, own)), n.astype(np.float32))
+    for wrong in (least - 1, most + 1):
+        if -(2**63) <= wrong < 2**63:
+            with pytest.raises(DataError, match=f"x1.1. is {wrong}; it must be from {least} to"):
+                program.forward((x, np.array([least, wrong, 0])))
+    with pytest.raises(DtypeError, match=r"must be integers: write x1\.astype\(np\."):
+        program.forward((x, x))
 
 
 def test_an_array_whose_memory_moved_is_read_where_it_is() -> None:

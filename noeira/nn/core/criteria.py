@@ -108,6 +108,6 @@ def check_metrics(
         builder.input(n, typed(p, 1, dtype), p.limit) for n, p in zip(names, outputs, strict=True)
     ]
     given += declare_targets(builder, targets, 1, dtype)
-    scope = Scope(builder, net, {}, phase="eval")
+    scope = Scope(builder, net, {}, phase="eval", dtype=dtype)
     for index, kind in enumerate(metrics):
         run_metric(scope, index, kind, given)

@@ -9,13 +9,16 @@ matter for another one.
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError, DtypeError, ShapeError
 from noeira.ir.graph import Node, Value
 from noeira.ir.numbers import finite_number
-from noeira.ir.types import TensorType
+from noeira.ir.states import COUNTER
+from noeira.ir.types import COMPUTED, TensorType
 from noeira.nn.core.parameters import Declaration
 from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, solve
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from noeira.nn.core.scope import Scope
 
 Types = tuple[TensorType, ...]
+# What the numbers of criteria may be, by their role.
+TOTALS = {"loss": COMPUTED, "metric": (*COMPUTED, COUNTER.dtype)}
 NO_ARRAYS = "what a graph reads are parameters, buffers and inputs: declare it as one"
 
 
@@ -46,9 +51,12 @@ def check_inputs(scope: Scope, inputs: tuple[Any, ...]) -> None:
         )
 
 
-def check_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> None:
-    """Raises CompositionError if `trace` gave something else than the signature promises."""
-    promised, values = scope.module.shapes().outputs, made if isinstance(made, tuple) else (made,)
+def checked_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> Any:
+    """What `trace` gave: its output, or the tuple of its outputs if there are several. Raises
+    CompositionError if that is something else than the signature promises.
+    """
+    promised = scope.module.shapes().outputs
+    values: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
     if not values or not all(isinstance(value, Value) for value in values):
         raise CompositionError(
             f"{scope.module.__name__}.trace must return the value it emitted last "
@@ -61,11 +69,26 @@ def check_outputs(scope: Scope, inputs: tuple[Value, ...], made: Any) -> None:
             f"its trace gave {len(values)}"
         )
     before, given = tuple(v.type for v in inputs), tuple(v.type for v in values)
-    index = first_broken(scope.module, before, given)
+    index = first_broken(scope.module, scope.dtype, before, given)
     if index is not None:
         raise CompositionError(
             f"{where(scope)}: its signature promises {promised[index]}, its trace gave "
-            f"{given[index]}{instead(scope.module, before, index, given[index])}"
+            f"{given[index]}{instead(scope, before, index)}"
+        )
+    check_totals(scope, given)
+    return values[0] if len(promised) == 1 else values
+
+
+def check_totals(scope: Scope, given: Types) -> None:
+    """Raises CompositionError if the loss or a metric of a program gives numbers of a dtype in
+    which a program adds up none.
+    """
+    allowed = TOTALS.get(scope.module.role)
+    if allowed and not scope.caller and not all(type.dtype in allowed for type in given):
+        raise CompositionError(
+            f"{where(scope)}: a {scope.module.role} gives numbers in {', '.join(allowed[:-1])} or "
+            f"{allowed[-1]}, its trace gave {', '.join(map(str, given))}: write "
+            f'scope.emit("cast", x, dtype="f32")'
         )
 
 
@@ -137,16 +160,25 @@ def check_rows(scope: Scope, node: Node) -> None:
     """Raises CompositionError for an op along the last axis of an input that has only the batch
     axis: it would mix samples. A sum over everything says what it does.
     """
-    op, layer = node.op, scope.module.role == "layer"
-    if not op.mixes_samples or not layer or not any(v.type.shape for v in node.outputs):
+    if scope.module.role != "layer" or not any(v.type.shape for v in node.outputs):
         return
-    for value in node.inputs:
-        if value in scope.inputs and len(value.type.shape) == 1:
-            raise CompositionError(
-                f"{where(scope)}: {op.name} works along the last axis, but one sample has no axis "
-                f"here: {value.type} is the batch alone; "
-                f'give it one in the signature, such as "(*, D) -> (*, D)"'
-            )
+    value = batch_as_row(node, {v.name for v in scope.inputs})
+    if value is not None:
+        raise CompositionError(
+            f"{where(scope)}: {node.op.name} works along the last axis, but one sample has no axis "
+            f"here: {value.type} is the batch alone; "
+            f'give it one in the signature, such as "(*, D) -> (*, D)"'
+        )
+
+
+def batch_as_row(node: Node, batches: Collection[str]) -> Value | None:
+    """Of values that have a batch axis, an operand that is this axis alone, of an op that works
+    along it; None if there is none. What has one number for each row of another is no row.
+    """
+    if not node.op.mixes_samples or len(node.inputs[node.rows_at].type.shape) != 1:
+        return None
+    alone = (v for v in node.inputs if v.name in batches and len(v.type.shape) == 1)
+    return next(alone, None)
 
 
 def check_apart(scope: Scope, node: Node) -> None:
@@ -154,30 +186,72 @@ def check_apart(scope: Scope, node: Node) -> None:
     than one sample: what is evaluated beside a sample, such as the rows that fill up a batch, may
     not change what is said of it.
     """
-    given = [v.type for v in node.inputs]
-    more = [longer(v.type) if v.name in scope.by_sample else v.type for v in node.inputs]
-    try:
-        found = node.op.types(node.attrs, more)
-    except (ShapeError, DtypeError):
-        # The batch is in its attributes, as it is in the shape of a reshape, or a parameter has it.
-        rows = next(t.shape[0] for t, new in zip(given, more, strict=True) if t != new)
-        apart = all(v.type.shape[:1] == (rows,) for v in node.outputs)
-    else:
-        apart = all(
-            v.type.shape and made == longer(v.type)
-            for v, made in zip(node.outputs, found, strict=True)
-        )
-    if not apart:
+    along = batch_as_row(node, scope.by_sample) is not None
+    if along or not grows_with_batch(node, scope.by_sample):
+        how = " along the batch" if along else ""
         raise CompositionError(
-            f"{where(scope)}: {node.op.name} puts samples together, {listed_types(node)}. In "
+            f"{where(scope)}: {node.op.name} puts samples together{how}, {listed_types(node)}. In "
             f"evaluation each stands for itself, whatever else is in the batch: let this happen "
             f'where scope.phase is "train", and read a Buffer elsewhere'
         )
 
 
-def longer(type: TensorType) -> TensorType:
-    """The type of one sample more."""
-    return replace(type, shape=(type.shape[0] + 1, *type.shape[1:]))
+def grows_with_batch(node: Node, by_sample: Collection[str]) -> bool:
+    """Whether more samples make the first axis of every result longer, and change no other."""
+    rows = next(v.type.shape[0] for v in node.inputs if v.name in by_sample)
+    lengths = {n for v in (*node.inputs, *node.outputs) for n in v.type.shape}
+    # What fits the batch only by chance does not fit a number that no axis has.
+    more = next(n for n in itertools.count(rows + 1) if n not in lengths)
+    for attrs, operands in with_batch(node, by_sample, rows, more):
+        try:
+            found = node.op.types(attrs, operands)
+        except (ShapeError, DtypeError):
+            continue
+        return all(
+            v.type.shape and made == longer(v.type, more)
+            for v, made in zip(node.outputs, found, strict=True)
+        )
+    return False
+
+
+def with_batch(
+    node: Node, by_sample: Collection[str], rows: int, more: int
+) -> Iterator[tuple[Any, list[TensorType]]]:
+    """The attributes and operands of a node of `rows` samples as they may be for `more` of them.
+
+    Other operands, and attributes such as the shape of a reshape, that begin with as many as there
+    are samples either hold the batch or have this length by chance: tried are none, all, and then
+    ever fewer of them.
+    """
+    held: list[int | str] = [
+        index
+        for index, v in enumerate(node.inputs)
+        if v.name not in by_sample and v.type.shape[:1] == (rows,)
+    ]
+    given = {name: grown(value, rows, more) for name, value in vars(node.attrs).items()}
+    held += [name for name, value in given.items() if value != getattr(node.attrs, name)]
+    for count in (0, *range(len(held), 0, -1)):
+        for chosen in itertools.combinations(held, count):
+            changed = {name: given[name] for name in chosen if isinstance(name, str)}
+            operands = [
+                longer(v.type, more) if v.name in by_sample or index in chosen else v.type
+                for index, v in enumerate(node.inputs)
+            ]
+            yield replace(node.attrs, **changed), operands
+
+
+def grown(value: Any, rows: int, more: int) -> Any:
+    """An attribute that is a number of samples, or a shape that begins with one, of more samples;
+    any other as it is.
+    """
+    if isinstance(value, tuple) and value[:1] == (rows,):
+        return (more, *value[1:])
+    return more if type(value) is int and value == rows else value
+
+
+def longer(type: TensorType, rows: int) -> TensorType:
+    """The type of so many samples."""
+    return replace(type, shape=(rows, *type.shape[1:]))
 
 
 def listed_types(node: Node) -> str:
@@ -209,14 +283,19 @@ def would_make(module: type[Module], inputs: Types) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def first_broken(module: type[Module], inputs: Types, outputs: Types) -> int | None:
-    """The first output that is not what the signature promises for these inputs, if any."""
+def first_broken(module: type[Module], dtype: str, inputs: Types, outputs: Types) -> int | None:
+    """The first output that is not what the signature promises for these inputs, if any; dtype:
+    that of the network.
+    """
     signature = module.shapes()
     before = [sample(t, like) for t, like in zip(inputs, signature.inputs, strict=True)]
     given = list[Pattern | None]()
+    # A module that is run on what its caller cast may give the same.
+    plain = {dtype, *(t.dtype for t in inputs if t.is_float)}
     for index, (type, like) in enumerate(zip(outputs, signature.outputs, strict=True)):
         if module.role == "layer":
-            alone = None if type.shape[:1] != inputs[0].shape[:1] else sample(type, like)
+            kept = type.shape[:1] == inputs[0].shape[:1] and (like.dtype or type.dtype in plain)
+            alone = sample(type, like) if kept else None
         else:
             alone = Pattern(type.shape, None, like.dtype)
         given.append(alone)
@@ -238,18 +317,16 @@ def sample(type: TensorType, like: Pattern) -> Pattern | None:
     return Pattern(type.shape[1:], None, type.dtype if like.dtype else None)
 
 
-def instead(module: type[Module], inputs: Types, index: int, made: TensorType) -> str:
+def instead(scope: Scope, inputs: Types, index: int) -> str:
     """`, not f32[2, 5]`: the type that the signature promises for these inputs, if it is known."""
-    signature = solved(module, inputs)
+    signature = solved(scope.module, inputs)
     assert signature is not None
     try:
         shape = signature.outputs[index].shape
     except ValueError:
         return ""
-    front = inputs[0].shape[:1] if module.role == "layer" else ()
-    dtype = signature.outputs[index].dtype or next(
-        (t.dtype for t in (made, *inputs) if t.is_float), "f32"
-    )
+    front = inputs[0].shape[:1] if scope.module.role == "layer" else ()
+    dtype = signature.outputs[index].dtype or scope.dtype
     return f", not {TensorType(dtype, (*front, *shape))}"
 
 

@@ -22,9 +22,9 @@ from noeira.nn.core.promise import (
     check_child,
     check_inputs,
     check_operands,
-    check_outputs,
     check_rows,
     check_update,
+    checked_outputs,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Scope:
     values: the parameters and buffers of the whole network by their dotted paths.
     path, module: the place in the tree, and the type there. group: the stamp of the fused type
     around it.
-    phase: `train` or `eval`, decided when tracing.
+    phase: `train` or `eval`, decided when tracing. dtype: that of the network.
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
     updated: the new values of buffers, by their dotted paths. streams: the numbers of the streams
     of random numbers. counters: %seed and the count of calls that they follow from, as far as they
@@ -52,6 +52,7 @@ class Scope:
     path: str = ""
     group: str = ""
     phase: Literal["train", "eval"] = "train"
+    dtype: str = "f32"
     caller: type[Module] | None = None
     inputs: tuple[Value, ...] = ()
     updated: dict[str, Value] = field(default_factory=dict)
@@ -160,5 +161,4 @@ class Scope:
             made = self.module.trace(here, *inputs)
         finally:
             ARITHMETIC.reset(outside)
-        check_outputs(self, inputs, made)
-        return made
+        return checked_outputs(self, inputs, made)

@@ -8,7 +8,7 @@ parser.
 
 A name is a type parameter of the module (`IN`) or else a variable that an input shape decides
 (`H`). A pattern without a dtype is floating point, in the dtype of the network; `(*: i32 < C)` are
-whole numbers from 0 to C - 1.
+whole numbers from 0 to C - 1, `(*: i32)` any there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NoReturn, TypeAlias
 
 from noeira.errors import CompositionError
 from noeira.ir.numbers import whole_number
-from noeira.ir.types import DTYPE_BYTES
+from noeira.ir.types import DTYPE_BYTES, INDICES
 from noeira.nn.core.expression import (
     Axis,
     add,
@@ -288,7 +288,7 @@ class Parser:
         if self.token not in DTYPE_BYTES:
             self.fail(f"expected a dtype: {', '.join(DTYPE_BYTES)}")
         dtype = self.advance()
-        if self.token == "<" and dtype not in ("i32", "i64", "u8"):
+        if self.token == "<" and dtype not in INDICES:
             self.fail(f"only whole numbers have a limit, not {dtype}")
         return dtype, self.expression() if self.take("<") else None
 
