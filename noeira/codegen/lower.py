@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from noeira.codegen.definitions import identifiers
 from noeira.codegen.expressions import Lowering
 from noeira.codegen.view import NUMBER, Constant, Elementwise, Load, Store
 from noeira.errors import VerifyError
@@ -12,7 +13,7 @@ from noeira.ir.body import Body, Phases, phases_of
 from noeira.ir.forms import part_dtype, refusal
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
-from noeira.ir.scalar import Expr, keys, var
+from noeira.ir.scalar import Expr, keys, var, variables
 from noeira.ir.types import computed
 
 # The name of an anchor's result in the code after it.
@@ -93,11 +94,10 @@ class Lowered:
 
     def compute(self, part: Node) -> None:
         """Compute the result of an element-wise part."""
-        op = cast(elementwise.Elementwise, part.op)
         shape = part.outputs[0].type.shape
-        operands = {name: self.operand(part, i, shape) for i, name in enumerate(part.operands)}
+        operands = {part.operands[i]: self.operand(part, i, shape) for i in places_read(part)}
         self.random |= any(is_key(part, i) for i in range(len(part.inputs)))
-        self.assign(part.outputs[0], op.expression(part.attrs), operands)
+        self.assign(part.outputs[0], expression_of(part), operands)
 
     def code(self) -> Elementwise:
         """The code, with stores of those outputs of the phase that have a C name."""
@@ -132,13 +132,26 @@ def is_key(part: Node, position: int) -> bool:
     return part.operands[position] in keys(op.expression(part.attrs))
 
 
+def expression_of(part: Node) -> Expr:
+    """What an element-wise part computes."""
+    return cast(elementwise.Elementwise, part.op).expression(part.attrs)
+
+
+def places_read(part: Node) -> tuple[int, ...]:
+    """The operands that an element-wise part reads, by position: of `w * x + (1 - w) * z` with
+    w = 1 nothing is left of z.
+    """
+    read = variables(expression_of(part))
+    return tuple(i for i, name in enumerate(part.operands) if name in read)
+
+
 def needed(parts: tuple[Node, ...], wanted: set[str]) -> tuple[Node, ...]:
-    """The parts whose results are wanted, or lead to what is."""
+    """The element-wise parts whose results are wanted, or lead to what is."""
     found, wanted = list[Node](), set(wanted)
     for part in reversed(parts):
         if any(v.name in wanted for v in part.outputs):
             found.insert(0, part)
-            wanted |= {v.name for v in part.inputs}
+            wanted |= {part.inputs[i].name for i in places_read(part)}
     return tuple(found)
 
 
@@ -197,13 +210,30 @@ def tail_code(body: Body, bias: int | None = None, apart: bool = False) -> Eleme
     lowered = Lowered(body, computed(made.type.dtype), made.type.shape, {made.name: RESULT})
     lowered.lowering.constants |= constant_names(before)
     lowered.lowering.temporaries = before.temporaries
+    own = {v.name for part in body.tail for v in part.outputs}
+    wanted = {v.name for v in body.outputs if v.name in own}
+    parts = needed((*body.head, *body.tail), wanted)
+    read = {part.inputs[i].name for part in parts for i in places_read(part)}
+    if made.name in read or made in body.outputs:
+        finish(lowered, made, bias)
+    for part in parts:
+        lowered.compute(part)
+    return named(lowered.code().without(before))
+
+
+def finish(lowered: Lowered, made: Value, bias: int | None) -> None:
+    """The result of an anchor as others read it: with the bias, and rounded."""
+    body = lowered.body
     if bias is not None:
+        assert body.anchor is not None
         name = lowered.operand(body.anchor, bias)
         lowered.assign(made, var("product") + var("bias"), {"product": RESULT, "bias": name})
     elif body.tail and made.type.dtype != lowered.dtype:
         lowered.assign(made, var("result"), {"result": RESULT})
-    own = {v.name for part in body.tail for v in part.outputs}
-    wanted = {v.name for v in body.outputs if v.name in own}
-    for part in needed((*body.head, *body.tail), wanted):
-        lowered.compute(part)
-    return lowered.code().without(before)
+
+
+def named(tail: Elementwise) -> Elementwise:
+    """The code after an anchor, which names what it is handed even where it drops it."""
+    read = identifiers("\n".join(tail.lines)) | {store.name for store in tail.stores}
+    dropped = tail.lines and RESULT not in read
+    return replace(tail, lines=(f"(void){RESULT};", *tail.lines)) if dropped else tail
