@@ -189,6 +189,8 @@ def check_together(net: type[Module], options: Options) -> None:
         raise OptionError("metrics need a loss, whose targets they read: loss=…, metrics=…")
     if options.optimizer is not None and not net.parameters():
         raise OptionError(f"{net!r} has no parameters, so there is nothing to train")
+    if options.optimizer is not None:
+        options.optimizer.check_fits(options.dtype)
 
 
 def with_default_metrics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Literal, Unpack, get_args
 
@@ -16,6 +16,7 @@ from noeira.ir.states import (
     LOSS,
     SEED,
     TICK,
+    is_of_metric,
     is_reserved,
     metric_count,
     metric_sum,
@@ -30,6 +31,8 @@ from noeira.nn.core.states import NetworkStates, network_states
 from noeira.options import Options, TraceOptions, options_of, takes
 
 Phase = Literal["train", "eval"]
+# What a name that trace or a pass gives is.
+OF_PROGRAMS = "a value of every program"
 
 
 @takes(TraceOptions)
@@ -63,7 +66,8 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
     loss, metrics = options.loss, options.metrics
     builder = Builder(f"{graph_name(net)}.{entry}")
     own = network_states(net, options.init, dtype)
-    values = declare_tensors(builder, net, own)
+    kept = frozenset() if options.optimizer is None else options.optimizer.states()
+    values = declare_tensors(builder, net, own, kept)
     counted = (SEED, TICK) if phase == "train" and loss is not None else ()
     counters = {name: builder.state(name, COUNTER) for name in counted}
     inputs = [
@@ -78,7 +82,7 @@ def traced(net: type[Module], options: Options, phase: Phase, entry: str) -> Com
         builder, net, values, phase=phase, dtype=dtype, counters=counters, by_sample=apart
     )
     made = scope.run(*inputs)
-    check_hints(builder)
+    check_hints(builder, kept)
     outputs = made if isinstance(made, tuple) else (made,)
     results = trace_results(scope, loss, metrics, (*outputs, *targets)) if kinds else {}
     update_states(builder, own, scope.updated)
@@ -135,15 +139,24 @@ def renamed(builder: Builder, values: Sequence[Value], names: Sequence[str]) -> 
     return [value(v) for v in values]
 
 
-def check_hints(builder: Builder) -> None:
-    """Raises CompositionError if a module calls a result what every program calls its own."""
+def check_hints(builder: Builder, kept: Set[str]) -> None:
+    """Raises CompositionError if a module calls a result what programs call their own. kept: what
+    the optimizer does.
+    """
     for node in builder.nodes:
         for value in node.outputs:
-            if is_reserved(value.name):
+            if other := taken_by(value.name, kept):
                 raise CompositionError(
                     f"{node.origin.type} at {node.origin.path} calls a result {value.name}, which "
-                    "is a value of every program; give another hint"
+                    f"is {other}; give another hint"
                 )
+
+
+def taken_by(name: str, kept: Set[str]) -> str:
+    """What has a name in programs; empty if nothing. kept: the names of the optimizer's states."""
+    if is_reserved(name):
+        return OF_PROGRAMS
+    return "a state of the optimizer" if name in kept else ""
 
 
 def graph_name(net: type[Module]) -> str:
@@ -151,14 +164,23 @@ def graph_name(net: type[Module]) -> str:
     return net.__name__.lower()
 
 
-def declare_tensors(builder: Builder, net: type[Module], own: NetworkStates) -> dict[str, Value]:
-    """Declare the parameters and the buffers; gives them by their dotted paths."""
+def declare_tensors(
+    builder: Builder, net: type[Module], own: NetworkStates, kept: Set[str]
+) -> dict[str, Value]:
+    """Declare the parameters and the buffers; gives them by their dotted paths. kept: what the
+    optimizer calls its own. Raises CompositionError for a path that is a name of programs.
+    """
     values = own.values()
     for path in values:
-        if is_reserved(path):
+        # A node called like a metric's result makes way for it; a tensor keeps its name.
+        other = taken_by(path, kept) or (OF_PROGRAMS if is_of_metric(path) else "")
+        if other:
+            holder, what = "the network itself", "it"
+            if "." in path:
+                holder, what = "a module in it", "the module"
             raise CompositionError(
-                f"{net!r}: a tensor of the network itself cannot be called {path}, which is a "
-                "value of every program; give it another name"
+                f"{net!r}: a tensor of {holder} cannot be called {path}, which is {other}; "
+                f"give {what} another name"
             )
     builder.layouts += own.layouts
     for state in own.states:

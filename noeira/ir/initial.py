@@ -23,7 +23,7 @@ def begin_state(
     of how it begins is left as it is.
 
     Initial value i, counted over all states in order and over the members of each, is drawn from
-    stream INITIAL_STREAM + i.
+    stream INITIAL_STREAM + i. Raises DtypeError for numbers that do not fit in the state's dtype.
     """
     if state.value.name == SEED:
         array[...] = seed
@@ -34,7 +34,9 @@ def begin_state(
     type = state.value.type
     dtype = computed(type.dtype) or "f64"
     for text, part in zip(state.initial, parts(layouts, state, array), strict=True):
-        write(Distribution.parse(text), seed, stream, part, dtype)
+        distribution = Distribution.parse(text)
+        distribution.check_fits(str(state.value), type.dtype)
+        write(distribution, seed, stream, part, dtype)
         stream += 1
 
 

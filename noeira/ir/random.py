@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from noeira.errors import DtypeError, OptionError, ParseError
 from noeira.ir.numbers import whole_number
+from noeira.ir.types import DTYPES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,8 @@ ORDER_STREAM = 0xC0000000
 # Elements computed at a time: their words of 64 bits stay in the L1 and L2 caches, and in memory
 # that the allocator keeps.
 CHUNK = 1 << 12
+# No standard normal number is further from 0: √(−2 ln 2^-53), as 1 − u is at least 2^-53.
+FURTHEST_NORMAL = 8.58
 # A truncated normal draws an element again, at the next tick, while it lies outside; 2 in 10^82
 # would need more.
 ATTEMPTS = 64
@@ -214,6 +217,33 @@ class Distribution:
         return f"{self.kind}({', '.join(map(repr, self.args))})"
 
     __repr__ = __str__
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """What no element is below, and what none is above; not finite where drawing one is not."""
+        match self.kind, self.args:
+            case "constant", (value,):
+                return value, value
+            case "uniform", (low, high):
+                return (low, high) if math.isfinite(high - low) else (-math.inf, math.inf)
+            case "normal", (mean, std):
+                return mean - FURTHEST_NORMAL * std, mean + FURTHEST_NORMAL * std
+            case "truncated_normal", (std, bound):
+                return -std * bound, std * bound
+            case "deterministic", _:
+                return -0.3, 0.3
+        return 0.0, 0.0
+
+    def check_fits(self, name: str, dtype: str) -> None:
+        """Raises DtypeError if elements may be too large for the dtype of `name`, or are one number
+        that it has not.
+        """
+        row, ends = DTYPES[dtype], self.ends
+        if all(map(math.isfinite, ends)) and not row.is_float and self.kind != "constant":
+            # Of what is drawn, whole numbers keep the whole part.
+            ends = tuple(map(math.trunc, ends))
+        if not all(math.isfinite(end) and row.fits(end) for end in ends):
+            raise DtypeError(f"{name} begins as {self}, which does not fit in {dtype}")
 
     @classmethod
     def parse(cls, text: str) -> Distribution:

@@ -26,6 +26,8 @@ call gave: gradients that are summed over calls need a state of their own.
 
 from __future__ import annotations
 
+import re
+
 from noeira.ir.types import TensorType
 
 COUNTER, FLAG, TOTAL = TensorType("i64", ()), TensorType("bool", ()), TensorType("f64", ())
@@ -54,6 +56,9 @@ INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK})
 PROGRAMS = frozenset({SEED, DRAWS, LEARNING_RATE, CURSOR, BAD})
 # Names that nothing in a network may have.
 RESERVED = INSTANCES | PROGRAMS | {INPUT, TARGET, ORDER, LOSS, OK, GRADS}
+# Those that passes make of others, by `total` and `data_set`; and those of metrics.
+RESERVED_FORMS = re.compile(rf"total\..*|data\.({INPUT}|{TARGET})\d*")
+METRICS = re.compile(r"metric\.\d+\.(sum|count)")
 
 
 def numbered(name: str, count: int) -> tuple[str, ...]:
@@ -74,6 +79,16 @@ def metric_sum(index: int) -> str:
 def metric_count(index: int) -> str:
     """How many things the sum of metric `index` is about."""
     return f"metric.{index}.count"
+
+
+def is_of_metric(name: str) -> bool:
+    """Whether a name is that of the sum or the count of some metric."""
+    return METRICS.fullmatch(name) is not None
+
+
+def data_set(name: str) -> str:
+    """The resident data set that an input is taken from."""
+    return f"data.{name}"
 
 
 def total(name: str) -> str:
@@ -97,5 +112,7 @@ def outlives(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name belongs to programs and their passes."""
-    return name in RESERVED or name.startswith(total(""))
+    """Whether a name belongs to all programs and their passes; those of the states of an optimizer
+    belong to its programs only.
+    """
+    return name in RESERVED or RESERVED_FORMS.fullmatch(name) is not None

@@ -10,7 +10,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import OptionError
+from noeira.ir.op import op
 from noeira.ir.ops.optimizer import NOT_NEGATIVE, AdamOptions, OptimizerOptions, SGDOptions
+from noeira.ir.ops.optimizer import Optimizer as OptimizerOp
+from noeira.ir.states import STEP, optimizer_state
+from noeira.ir.types import DTYPES
 from noeira.nn.core.init import written_out
 
 if TYPE_CHECKING:
@@ -52,6 +56,22 @@ class Optimizer(OptimizerOptions):
     def options(self) -> dict[str, Any]:
         """The attributes of the operation: every field but the learning rate, a state."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "lr"}
+
+    def states(self) -> frozenset[str]:
+        """The names of what its operation may keep beside the parameters, and of its count."""
+        rule = op(self.op)
+        kept = rule.moments if isinstance(rule, OptimizerOp) else ()
+        return frozenset(optimizer_state(self.op, name) for name in (*kept, STEP))
+
+    def check_fits(self, dtype: str) -> None:
+        """Raises OptionError for a number that is too large for the dtype of the network."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not DTYPES[dtype].fits(value):
+                raise OptionError(
+                    f"{self.label}: {field.name} is {value!r}, which does not fit in {dtype}, the "
+                    "dtype of the network"
+                )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Input, Node, Origin, Value
-from noeira.ir.states import BAD, COUNTER, CURSOR, OK, ORDER, TICK, TOTAL, total
+from noeira.ir.states import BAD, COUNTER, CURSOR, OK, ORDER, TICK, TOTAL, data_set, total
 from noeira.ir.types import TensorType
 from noeira.passes.base import Extends, defined
 
@@ -77,7 +77,7 @@ class Resident(Extends):
         cursor = Value(CURSOR, COUNTER)
         data = [
             builder.input(
-                f"data.{given.value.name}",
+                data_set(given.value.name),
                 replace(given.value.type, shape=(self.samples, *given.value.type.shape[1:])),
                 given.limit,
             )

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
+from noeira.ir.arrays import dtype_name
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, STEP, STEPS
 from noeira.ir.graph import Input
 from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
+from noeira.ir.types import DTYPES
 from noeira.runtime import resume
 from noeira.runtime.arguments import inputs_and_targets, label
 from noeira.runtime.batches import call_on_batch, call_on_rows
@@ -306,7 +308,10 @@ class Program:
         rate = finite_number(value)
         if rate is None or rate < 0:
             raise OptionError(f"lr must be a finite number, 0 or greater, not {value!r}")
-        self.learning_rate()[...] = rate
+        state = self.learning_rate()
+        if not DTYPES[dtype := dtype_name(state.dtype)].fits(rate):
+            raise OptionError(f"lr cannot be {value!r}, which does not fit in {dtype}")
+        state[...] = rate
 
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""

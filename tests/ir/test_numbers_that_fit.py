@@ -11,7 +11,11 @@ import pytest
 import noeira
 from noeira.ir.arrays import numpy_dtype, rounded
 from noeira.ir.builder import Builder
-from noeira.ir.types import DTYPES, FLOATS, TensorType
+from noeira.ir.initial import begin_state
+from noeira.ir.random import FURTHEST_NORMAL, Distribution, constant, fill
+from noeira.ir.types import DTYPES, FLOATS, Range, TensorType
+from noeira.nn import MSE, SGD, Adam, Buffer, Linear, Module, Normal
+from noeira.tracing import trace
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -67,3 +71,94 @@ def test_factors_that_do_not_fit(name: str, attrs: dict[str, Any]) -> None:
         else:
             with pytest.raises(noeira.DtypeError, match=f"{name}: -?1e.* does not fit in f32"):
                 builder.emit(name, x, **attrs)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        (SGD(lr=1e300), r"SGD: lr is 1e\+300, which does not fit in f32, the dtype of the network"),
+        (SGD(weight_decay=1e39), r"SGD: weight_decay is 1e\+39, which does not fit in f32"),
+        (Adam(eps=1e300), r"Adam: eps is 1e\+300, which does not fit in f32"),
+    ],
+)
+def test_numbers_of_optimizers_that_do_not_fit(optimizer: Any, said: str) -> None:
+    with pytest.raises(noeira.OptionError, match=said):
+        noeira.compile(Linear[3, 2], loss=MSE, optimizer=optimizer)
+    for name in ("f32", "f64"):
+        largest = DTYPES[name].largest
+        for fitting in (SGD(lr=largest), SGD(weight_decay=largest), Adam(eps=1e-300)):
+            noeira.compile(
+                Linear[3, 2], loss=MSE, optimizer=fitting, dtype=name, target="reference"
+            )
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_numbers_of_an_updates_node_that_do_not_fit(name: str) -> None:
+    tables = ((Range(0, 4, (("weight_decay", 1e300),)),), (Range(0, 4, (("lr_factor", 1e39),)),))
+    for dtype, fits in (("f32", False), ("f64", True)):
+        flat, scalar = TensorType(dtype, (4,)), TensorType(dtype, ())
+        for attrs in ({"weight_decay": 1e300}, *({"ranges": table} for table in tables)):
+            builder = Builder("update")
+            types = {"p": flat, "g": flat, "lr": scalar}
+            types |= {"step": TensorType("i64", ()), "ok": TensorType("bool", ())}
+            types |= {"m": flat, "v": flat} if name == "adam" else {}
+            given = [builder.input(*pair) for pair in types.items()]
+            if fits:
+                builder.emit(name, *given, **attrs)
+            else:
+                with pytest.raises(noeira.DtypeError, match=rf"{name}: \w+: 1e.* does not fit"):
+                    builder.emit(name, *given, **attrs)
+
+
+def test_a_learning_rate_that_does_not_fit() -> None:
+    program = noeira.compile(Linear[3, 2], loss=MSE, optimizer=SGD(lr=0.5), target="reference")
+    with pytest.raises(noeira.OptionError, match=r"lr cannot be 1e\+39, which does not fit in f32"):
+        program.lr = 1e39
+    assert program.lr == 0.5
+    program.lr = 1e-300
+    assert program.lr == 0.0
+
+
+class Kept(Module):
+    """A layer with a whole number of its own."""
+
+    number = Buffer(dtype="u8", init=constant(-1.0))
+    signature = "(3) -> (3)"
+
+    @classmethod
+    def trace(cls, scope: Any, x: Any) -> Any:
+        return x
+
+
+@pytest.mark.parametrize("make", [trace, noeira.compile, lambda net, **o: net(**o)])
+def test_initial_numbers_that_do_not_fit(make: Any) -> None:
+    with pytest.raises(noeira.DtypeError, match=r"weight begins as normal\(0.0, 1e\+300\), which"):
+        make(Linear[3, 2], init=Normal[0.0, 1e300])
+    with pytest.raises(noeira.DtypeError, match=r"number begins as constant\(-1.0\), which"):
+        make(Kept)
+    make(Linear[3, 2], init=Normal[0.0, 1e300], dtype="f64")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_distributions_fit_whose_numbers_are_finite(dtype: str) -> None:
+    largest, wide = DTYPES[dtype].largest, DTYPES[dtype].largest * 0.49
+    for fitting in (
+        constant(-largest),
+        Distribution("uniform", (-wide, wide)),
+        Distribution("normal", (0.0, largest / FURTHEST_NORMAL / 1.01)),
+        Distribution("truncated_normal", (wide, 2.0)),
+    ):
+        fitting.check_fits("w", dtype)
+        assert np.isfinite(fill(fitting, 0, 0, (5000,), dtype)).all()
+    with pytest.raises(noeira.DtypeError, match=r"w begins as normal.*, which does not fit"):
+        Distribution("normal", (0.0, largest / 3)).check_fits("w", dtype)
+
+
+def test_a_state_begins_with_what_fits() -> None:
+    builder = Builder("states")
+    for dtype, text in (("i64", "constant(0.5)"), ("f32", "uniform(0.0, 1e39)")):
+        builder.state(dtype, TensorType(dtype, ()), initial=(text,))
+    for state in builder.states:
+        array = np.zeros((), numpy_dtype(state.value.type.dtype))
+        with pytest.raises(noeira.DtypeError, match=f"%{state.value.name} begins as .* not fit"):
+            begin_state(builder.states, (), state, 0, array)

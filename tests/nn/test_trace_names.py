@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from graphs import stages
 from traced import lines
@@ -12,11 +15,13 @@ from noeira.ir.graph import Value
 from noeira.job import job_of
 from noeira.nn import (
     MSE,
+    SGD,
     Adam,
     CrossEntropy,
     Linear,
     LinearReLU,
     Loss,
+    Metric,
     Module,
     Param,
     Scope,
@@ -92,3 +97,77 @@ def test_a_module_may_not_call_a_result_like_a_value_of_every_program() -> None:
     # Elsewhere a hint is a name at that place.
     names = [n.outputs[0].name for n in trace(Sequential[Linear[3, 2], Ok]).nodes]
     assert names == ["0.linear", "1.ok", "1.ok.1"]
+
+
+class MeanOf(Metric):
+    """The sum of all elements, and their number."""
+
+    signature = "(*), (*) -> (), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, ...]:
+        count = scope.emit("constant", value=float(prediction.type.size))
+        return scope.emit("sum", prediction), count
+
+
+def with_inside(path: str, hint: str = "") -> Any:
+    """A network with a bias at this path, whose module calls the sum that it gives `hint`."""
+    *names, last = path.split(".")
+
+    def shifted(cls: Any, scope: Scope, x: Value) -> Value:
+        return scope.emit("add", x, scope.param(last), hint=hint)
+
+    def run_child(cls: Any, scope: Scope, x: Value) -> Value:
+        return scope.child(*cls.inside[0]).run(x)
+
+    body = {"trace": classmethod(shifted), last: Param("3", init="bias"), "signature": "(3) -> (3)"}
+    made = type("Inner", (Module,), body)
+    for name in reversed(names):
+        children = classmethod(lambda cls, child=(name, made): (child,))
+        body = {"trace": classmethod(run_child), "children": children, "signature": "(3) -> (3)"}
+        made = type("Outer", (Module,), body)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("lr", "a value of every program"),
+        ("data.x", "a value of every program"),
+        ("data.target0", "a value of every program"),
+        ("metric.0.count", "a value of every program"),
+        ("total.loss", "a value of every program"),
+        ("adam.m", "a state of the optimizer"),
+        ("adam.step", "a state of the optimizer"),
+    ],
+)
+def test_no_tensor_takes_the_name_of_a_state_of_a_pass(path: str, what: str) -> None:
+    net, options = with_inside(path), {"loss": MSE, "batch": 2, "target": "reference"}
+    with pytest.raises(CompositionError, match=f" cannot be called {path}, which is {what}; give"):
+        noeira.compile(net, optimizer=Adam, **options)
+
+
+@pytest.mark.parametrize("path", ["data.weight", "metric.sum", "totals.loss", "adam.m", "adam.w"])
+def test_other_tensors_of_such_modules_are_free(path: str) -> None:
+    net, x = with_inside(path), np.ones((4, 3), np.float32)
+    optimizer = Adam if path != "adam.m" else SGD(momentum=0.9)
+    program = noeira.compile(net, loss=MSE, optimizer=optimizer, batch=2, target="reference")
+    program.load(x, 2 * x, evaluation=(x, 2 * x))
+    assert program.steps(2) > program.evaluate()["loss"] > 0
+    assert program.params[path].shape == (3,)
+
+
+def test_a_result_called_like_that_of_a_metric_makes_way() -> None:
+    net, x = with_inside("metric.0.w", hint="sum"), np.ones((4, 3), np.float32)
+    options = {"loss": MSE, "metrics": [MeanOf], "batch": 2, "target": "reference"}
+    program = noeira.compile(net, **options)
+    program.load(evaluation=(x, x))
+    assert program.evaluate() == {"loss": 0.0, "meanof": 1.0}
+
+
+def test_no_hint_takes_the_name_of_a_state_of_the_optimizer() -> None:
+    net = with_inside("sgd.w", hint="m")
+    said = "calls a result sgd.m, which is a state of the optimizer; give another hint"
+    with pytest.raises(CompositionError, match=said):
+        noeira.compile(net, loss=MSE, optimizer=SGD(momentum=0.9), batch=2)
+    noeira.compile(net, loss=MSE, optimizer=Adam, batch=2, target="reference")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noeira.errors import DtypeError, OptionError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name
-from noeira.ir.checks import expect
+from noeira.ir.checks import check_number, expect
 from noeira.ir.formula import Formula, formula
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import fault_of
@@ -20,7 +20,7 @@ from noeira.ir.ranges import check_ranges, distinct, pieces
 from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.states import COUNTER, FLAG, STEP
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import Range, TensorType, computed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,7 @@ class FlatUpdate(Op):
         self.check_types(given)
         first = given[self.results[0]]
         check_ranges(self.name, attrs.ranges, first.size)
-        self.check_numbers(attrs)
+        self.check_numbers(attrs, computed(first.dtype))
         self.checked(attrs)
         return (first,) * len(self.given_results(attrs))
 
@@ -94,10 +94,14 @@ class FlatUpdate(Op):
             expect(self.name, name, given.get(name), wanted)
         expect(self.name, "ok", given["ok"], FLAG)
 
-    def check_numbers(self, attrs: Any) -> None:
+    def check_numbers(self, attrs: Any, dtype: str) -> None:
         """Raises VerifyError for a number of a range that the op does not let vary, or that is out
-        of bounds.
+        of bounds; DtypeError for one, of a range or of all, that does not fit in the dtype.
         """
+        numbers = [(field.name, getattr(attrs, field.name)) for field in fields(attrs)]
+        for name, value in (*numbers, *(pair for span in attrs.ranges for pair in span.numbers)):
+            if isinstance(value, float):
+                check_number(f"{self.name}: {name}", value, dtype)
         known = [field.name for field in fields(attrs) if field.name in self.varying]
         for span in attrs.ranges:
             for name, _ in span.numbers:

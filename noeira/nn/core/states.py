@@ -37,7 +37,9 @@ class NetworkStates:
 
 
 def network_states(net: type[Module], rule: Initializer, dtype: str) -> NetworkStates:
-    """The states of a network type, with how they begin."""
+    """The states of a network type, with how they begin. Raises DtypeError for numbers to begin
+    with that do not fit in their dtype.
+    """
     infos, buffers = net.parameters(), net.buffers()
     layouts, found = list[Layout](), list[State]()
 
@@ -49,7 +51,12 @@ def network_states(net: type[Module], rule: Initializer, dtype: str) -> NetworkS
 
     if infos:
         layout = net.layout()
-        flat(PARAMS, layout, [str(infos[m.name].distribution(rule)) for m in layout.members])
+        begin = {m.name: infos[m.name].distribution(rule) for m in layout.members}
+        for path, distribution in begin.items():
+            distribution.check_fits(path, dtype)
+        flat(PARAMS, layout, [*map(str, begin.values())])
+    for path, info in buffers.items():
+        info.init.check_fits(path, info.dtype or dtype)
     shapes = {path: info.shape for path, info in buffers.items() if info.dtype is None}
     if shapes:
         flat(BUFFERS, lay_out(BUFFERS, shapes), [str(buffers[path].init) for path in shapes])
