@@ -88,12 +88,16 @@ class Value:
         name: str = ufunc.__name__
         if name in UFUNC_SIGNS and method == "__call__" and not options:
             return arithmetic(UFUNC_SIGNS[name], *inputs)
-        raise CompositionError(
-            f"np.{name} of {self}: functions of NumPy take arrays: emit ops, as in "
-            'scope.emit("exp", x); there are those of `noeira list ops`, and your own'
-        )
+        raise CompositionError(f"np.{name} of {self}: {NO_ARRAY}")
+
+    def __array__(self, *args: Any, **options: Any) -> NoReturn:
+        raise CompositionError(f"{self} is no array: {NO_ARRAY}")
 
 
+NO_ARRAY = (
+    'functions of NumPy take arrays: emit ops, as in scope.emit("exp", x); there are those of '
+    "`noeira list ops`, and your own"
+)
 # NumPy leaves `array * value` to the value, under these names.
 UFUNC_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 

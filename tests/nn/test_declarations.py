@@ -239,6 +239,8 @@ def test_numbers_of_numpy_are_numbers(rule: Callable[[Value], Any]) -> None:
         (lambda x: x[:, 1:], "%x[…]: a value is read as a whole"),
         (lambda x: tuple(x), "%x[…]: a value is read as a whole"),
         (lambda x: np.exp(x), "np.exp of %x: functions of NumPy take arrays: emit ops, as in scop"),
+        (lambda x: np.mean(x), "%x is no array: functions of NumPy take arrays: emit ops"),
+        (lambda x: np.asarray(x), "%x is no array: functions of NumPy take arrays: emit ops"),
         (lambda x: np.add(x, x, out=np.ones(3)), "np.add of %x: functions of NumPy take arrays"),
         (lambda x: np.ones((3, 3)) @ x, "np.matmul of %x: functions of NumPy take arrays"),
         (lambda x: np.ones(3) > x, "np.greater of %x: functions of NumPy take arrays"),
