@@ -200,8 +200,9 @@ def grows_with_batch(node: Node, by_sample: Collection[str]) -> bool:
     """Whether more samples make the first axis of every result longer, and change no other."""
     rows = next(v.type.shape[0] for v in node.inputs if v.name in by_sample)
     lengths = {n for v in (*node.inputs, *node.outputs) for n in v.type.shape}
-    # What fits the batch only by chance does not fit a number that no axis has.
-    more = next(n for n in itertools.count(rows + 1) if n not in lengths)
+    # What fits the batch only by chance does not fit a number that no axis has; a multiple, since
+    # an op may take so many at a time.
+    more = next(n for n in itertools.count(2 * rows, rows) if n not in lengths)
     for attrs, operands in with_batch(node, by_sample, rows, more):
         try:
             found = node.op.types(attrs, operands)

@@ -1,0 +1,207 @@
+"""In evaluation a row follows from one sample: what puts several together is refused, whatever the
+batch is as long as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from made_modules import module
+from says import says
+
+import noeira
+from noeira.errors import CompositionError, ShapeError
+from noeira.ir.graph import Attrs, Value
+from noeira.ir.op import OPS, Op
+from noeira.ir.types import TensorType
+from noeira.nn import MSE, Param, ReLU, Scope, Sequential
+from noeira.tracing import trace
+
+
+@dataclass(frozen=True)
+class PairsAttrs(Attrs):
+    """rows: of the operand."""
+
+    rows: int = 2
+
+
+@pytest.fixture
+def row_ops() -> Iterator[None]:
+    """Ops along the last axis, for as long as the test."""
+
+    class RowFlip(Op):
+        name, kind, operands = "row_flip", "row", ("x",)
+
+        def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
+            return args
+
+    class RowPick(Op):
+        name, kind, operands = "row_pick", "row", ("x", "number")
+
+        def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
+            x, number = args
+            if number.shape != x.shape[:-1]:
+                raise ShapeError("row_pick: one number for each row")
+            return (TensorType(x.dtype, number.shape),)
+
+    class RowPairs(Op):
+        name, operands, Attrs = "row_pairs", ("x",), PairsAttrs
+
+        def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
+            (x,) = args
+            if x.shape[0] % 2 or x.shape[0] != attrs.rows:
+                raise ShapeError("row_pairs: two rows at a time")
+            return args
+
+    yield
+    del OPS[RowFlip.name], OPS[RowPick.name], OPS[RowPairs.name]
+
+
+@pytest.mark.usefixtures("row_ops")
+def test_an_op_along_the_last_axis_does_not_mix_samples():
+    flip = module("(*) -> (*)", lambda s, x: s.emit("row_flip", x))
+    assert trace(flip, batch=2, input=(3,))
+    says(
+        lambda: trace(Sequential[ReLU, flip], batch=2),
+        "Q at 1: row_flip works along the last axis, but one sample has no axis here: f32[2] is "
+        'the batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
+    )
+    first = module("() -> ()", lambda s, x: s.emit("columns", x, start=0, width=1))
+    says(
+        lambda: trace(first, batch=2),
+        "Q: columns works along the last axis, but one sample has no axis here: f32[2] is the "
+        'batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
+    )
+
+
+@pytest.mark.usefixtures("row_ops")
+@pytest.mark.parametrize("phase", ["train", "eval"])
+def test_what_has_one_number_for_each_row_is_no_row(phase: Any):
+    pick = module("(D), (: i32) -> ()", lambda s, x, n: s.emit("row_pick", x, n))
+    assert trace(pick, batch=3, phase=phase, input=((4,), ()))
+
+    def first(scope: Scope, x: Value) -> Value:
+        zero = scope.emit("constant", value=0.0)
+        zeros = scope.emit("broadcast", zero, shape=x.type.shape[:1])
+        return scope.emit("row_pick", x, zeros)
+
+    assert trace(module("(3) -> ()", first), batch=3, phase=phase)
+
+
+@pytest.mark.usefixtures("row_ops")
+def test_in_evaluation_an_op_may_take_samples_in_pairs():
+    pairs = module("(3) -> (3)", lambda s, x: s.emit("row_pairs", x, rows=x.type.shape[0]))
+    assert trace(pairs, batch=4, phase="eval")
+
+
+def test_what_sums_over_the_batch_may_be_used_inside():
+    def centred(scope: Scope, x: Value) -> Value:
+        return scope.emit("subtract", x, scope.emit("sum", x, scale=0.5))
+
+    assert trace(module("() -> ()", centred), batch=2)
+
+
+def mixing(rule: Callable[[Scope, Value], Value]) -> Any:
+    """A layer of three numbers."""
+    return module("(3) -> (3)", rule)
+
+
+def centred_rows(scope: Scope, x: Value) -> Value:
+    return x - scope.emit("sum", x, axes=(0,), scale=0.5)
+
+
+def kept_axis(scope: Scope, x: Value) -> Value:
+    return x - scope.emit("reshape", scope.emit("sum", x, axes=(0,)), shape=(1, 3))
+
+
+def products(scope: Scope, x: Value) -> Value:
+    gram = scope.emit("matmul", x, x, transpose_b=True)
+    return scope.emit("matmul", gram, x)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("rule", "op"), [(centred_rows, "sum"), (kept_axis, "sum"), (products, "matmul")]
+)
+def test_in_evaluation_no_sample_matters_for_another(rule: Any, op: str, batch: int):
+    assert trace(mixing(rule), batch=batch, phase="train")
+    with pytest.raises(CompositionError) as found:
+        trace(Sequential[ReLU, mixing(rule)], batch=batch, phase="eval", input=(3,))
+    assert str(found.value).startswith(f"Q at 1: {op} puts samples together, of f32[{batch}, 3]")
+    with pytest.raises(CompositionError, match="puts samples together"):
+        noeira.compile(mixing(rule), batch=batch, target="reference")
+
+
+def sums(scope: Scope, x: Value) -> Value:
+    return scope.emit("sum", x, axes=(-1,))
+
+
+def softmax_of_samples(scope: Scope, x: Value) -> Value:
+    rows = x.type.shape[0]
+    return x * scope.emit("reshape", scope.emit("softmax", sums(scope, x)), shape=(rows, 1))
+
+
+def forgotten_axis(scope: Scope, x: Value) -> Value:
+    return x + sums(scope, x)
+
+
+def repeated(scope: Scope, x: Value) -> Value:
+    return x + scope.emit("broadcast", sums(scope, x), shape=x.type.shape)
+
+
+def in_one_row(scope: Scope, x: Value) -> Value:
+    return x + scope.emit("reshape", sums(scope, x), shape=(1, x.type.shape[0]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "op"),
+    [
+        (softmax_of_samples, "softmax"),
+        (forgotten_axis, "add"),
+        (repeated, "broadcast"),
+        (in_one_row, "reshape"),
+    ],
+)
+def test_a_batch_as_long_as_a_row_is_none(rule: Any, op: str):
+    assert trace(mixing(rule), batch=3, phase="train")
+    with pytest.raises(CompositionError, match=f"Q: {op} puts samples together"):
+        trace(mixing(rule), batch=3, phase="eval")
+
+
+def test_an_op_along_the_batch_is_said_to_be_one():
+    with pytest.raises(CompositionError) as found:
+        trace(mixing(softmax_of_samples), batch=2, phase="eval")
+    assert str(found.value) == (
+        "Q: softmax puts samples together along the batch, of f32[2] it makes f32[2]. In "
+        "evaluation each stands for itself, whatever else is in the batch: let this happen where "
+        'scope.phase is "train", and read a Buffer elsewhere'
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 4])
+def test_in_evaluation_numbers_may_be_repeated_to_the_batch(batch: int):
+    def beside(scope: Scope, x: Value) -> Value:
+        shape = x.type.shape
+        ones = scope.emit("broadcast", scope.emit("constant", value=1.0), shape=shape)
+        rows = scope.emit("broadcast", scope.param("w"), shape=shape)
+        wide = scope.emit("concat", x * ones, rows, ones)
+        first = scope.emit("columns", wide, start=1, width=3)
+        kept = scope.emit("reshape", sums(scope, first), shape=(shape[0], 1))
+        return scope.emit("matmul", rows - first * rows / kept, scope.param("square"))
+
+    net = module("(3) -> (3)", beside, w=Param("3", init="bias"), square=Param("3", "3"))
+    assert trace(net, batch=batch, phase="eval")
+
+
+def test_in_evaluation_parameters_may_be_added_up():
+    def scaled(scope: Scope, x: Value) -> Value:
+        wide = scope.emit("reshape", x, shape=(x.type.shape[0], 3, 1))
+        x = scope.emit("reshape", wide, shape=x.type.shape)
+        return x * scope.emit("sum", scope.param("w"), axes=(0,))
+
+    net = module("(3) -> (3)", scaled, w=Param("2", "3"))
+    for loss in (None, MSE):
+        assert trace(net, batch=2, phase="eval", loss=loss)
