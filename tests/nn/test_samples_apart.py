@@ -6,15 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from made_modules import module
 from says import says
 
 import noeira
-from noeira.errors import CompositionError, ShapeError
+from noeira.errors import CompositionError, DtypeError, ShapeError
+from noeira.ir.builder import Builder
 from noeira.ir.graph import Attrs, Value
+from noeira.ir.interpret import interpret
 from noeira.ir.op import OPS, Op
 from noeira.ir.types import TensorType
 from noeira.nn import MSE, Param, ReLU, Scope, Sequential
@@ -205,3 +209,49 @@ def test_in_evaluation_parameters_may_be_added_up():
     net = module("(3) -> (3)", scaled, w=Param("2", "3"))
     for loss in (None, MSE):
         assert trace(net, batch=2, phase="eval", loss=loss)
+
+
+def emitted(scope: Scope, given: list[Value], random: Random) -> Value | None:
+    """Any op of any values, of lengths that are often those of the batch; None if it cannot be."""
+    batch, (x, y) = given[0].type.shape[0], random.choices(given, k=2)
+    lengths = (1, 2, 3, batch)
+    shapes = [tuple(random.choices(lengths, k=rank)) for rank in (1, 2, 3)]
+    shapes += [(batch, *shape) for shape in (x.type.shape[1:], x.type.shape)]
+    name, operands, attrs = random.choice(
+        [
+            *((name, (x, y), {}) for name in ("add", "linear", "concat", "matmul")),
+            *(("matmul", (x, y), {f"transpose_{side}": True}) for side in "ab"),
+            *(
+                (name, (x,), {"shape": shape})
+                for name in ("reshape", "broadcast")
+                for shape in shapes
+            ),
+            *(("sum", (x,), {"axes": (axis,)}) for axis in (0, -1)),
+            ("columns", (x,), {"width": 1}),
+            ("softmax", (x,), {}),
+        ]
+    )
+    try:
+        return scope.emit(name, *operands, **attrs)
+    except (CompositionError, ShapeError, DtypeError):
+        # What is refused may stand in the graph, where nothing reads it.
+        return None
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_evaluation_takes_is_apart(seed: int):
+    random, numbers = Random(seed), np.random.default_rng(seed)
+    builder, batch = Builder("any"), random.choice((2, 3))
+    shapes = [(batch, random.choice((2, 3))), (batch, batch), (batch,), (2, 3), (3, 2), (1, batch)]
+    given = [builder.input(f"x{i}", TensorType("f32", shape)) for i, shape in enumerate(shapes)]
+    scope = Scope(builder, ReLU, {}, phase="eval", by_sample={"x0"})
+    for _ in range(12):
+        if (value := emitted(scope, [given[0], *given], random)) is not None:
+            given.append(value)
+    graph = builder.done(given[-1:])
+    arrays = {i.value.name: numbers.standard_normal(i.value.type.shape, "f4") for i in graph.inputs}
+    changed = arrays | {"x0": arrays["x0"] + np.eye(batch, dtype="f4")[:, :1]}
+    found, other = interpret(graph, arrays), interpret(graph, changed)
+    for value in given:
+        if value.name in scope.by_sample:
+            np.testing.assert_array_equal(found[value.name][1:], other[value.name][1:])
