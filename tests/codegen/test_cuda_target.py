@@ -178,13 +178,34 @@ def test_a_view_that_begins_within_an_access_is_refused_with_its_place(
     assert lower(dump, CTarget(AVX2)).place["from_third"].offset == 12
     message = (
         r"place %from_third: arena \+ 12 size 32 live 0 to 1: for cuda sm_80 it must begin at a "
-        "multiple of 16 bytes"
+        "multiple of 16 bytes, .*: copy a view that does not"
     )
     with pytest.raises(VerifyError, match=message):
         lower(dump, TARGET)
     plan = make_plan(run_passes(dump).graph, TARGET.choose, TARGET.name)
     with pytest.raises(VerifyError, match=message):
         plan_from(str(plan))
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "said"),
+    [
+        (3, 0, "%inner holds it from element 3 on, let that be a multiple of 4"),
+        (4, 6, "%outer holds it from element 6 on, let that be a multiple of 4"),
+    ],
+)
+def test_a_pack_that_holds_a_value_within_an_access_is_named(
+    inner: int, outer: int, said: str
+) -> None:
+    builder = Builder("packs")
+    x = builder.input("x", TensorType("f32", (3,)))
+    parts = [builder.emit(name, x) for name in ("tanh", "relu")]
+    held = builder.emit("pack", *parts, size=8, offsets=(0, inner), hint="inner")
+    whole = builder.emit("pack", held, size=16, offsets=(outer,), hint="outer")
+    dump = Dump(builder.done([builder.emit("sum", whole)]))
+    lower(dump, CTarget(AVX2))
+    with pytest.raises(VerifyError, match=f"must begin at a multiple of 16 bytes, .*: {said}"):
+        lower(dump, TARGET)
 
 
 def test_an_edited_plan_without_room_for_its_partial_sums() -> None:
