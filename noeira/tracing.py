@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Literal, Unpack, get_args
 
@@ -23,11 +23,10 @@ from noeira.ir.states import (
     numbered,
 )
 from noeira.ir.storage import Memory, placed
-from noeira.ir.types import Layout
 from noeira.nn.core.criteria import Criterion, declare_targets, run_metric, target_patterns, typed
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.states import NetworkStates, network_states
+from noeira.nn.core.states import NetworkStates, network_states, update_states
 from noeira.options import Options, TraceOptions, options_of, takes
 
 Phase = Literal["train", "eval"]
@@ -186,33 +185,6 @@ def declare_tensors(
     for state in own.states:
         builder.state(state.value.name, state.value.type, state.members, state.initial)
     return values
-
-
-def update_states(builder: Builder, own: NetworkStates, updated: Mapping[str, Value]) -> None:
-    """Update the buffers that modules gave new values, a flat one as a whole."""
-    values = own.values()
-    for state in own.states:
-        names = [part.name for part in (state.members or (state.value,))]
-        if not any(name in updated for name in names):
-            continue
-        new = [updated.get(name, values[name]) for name in names]
-        if state.members:
-            with builder.at(Origin(ROOT, "buffers side by side", "trace")):
-                new = [packed(builder, own.layout(state.value.name), new, state.value.name)]
-        builder.update(state.value, new[0])
-
-
-def packed(builder: Builder, layout: Layout, parts: Sequence[Value], state: str) -> Value:
-    """The new value of a flat state."""
-    offsets = tuple(member.offset for member in layout.members)
-    return builder.emit(
-        "pack",
-        *parts,
-        layout=layout.name,
-        size=layout.size,
-        offsets=offsets,
-        hint=f"{state}.next",
-    )
 
 
 def count_calls(builder: Builder, tick: Value) -> None:

@@ -1,13 +1,15 @@
-"""The memory that a network type asks for, as states of a graph: what `trace` declares, and what an
-instance begins with.
+"""The memory that a network type asks for, as states of a graph: what `trace` declares and updates,
+and what an instance begins with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noeira.ir.graph import State, Value
+from noeira.ir.builder import Builder
+from noeira.ir.graph import ROOT, Origin, State, Value
 from noeira.ir.states import BUFFERS, PARAMS
 from noeira.ir.types import Layout, TensorType, lay_out
 
@@ -65,3 +67,30 @@ def network_states(net: type[Module], rule: Initializer, dtype: str) -> NetworkS
             value = Value(path, TensorType(info.dtype, info.shape))
             found.append(State(value, initial=(str(info.init),)))
     return NetworkStates(tuple(layouts), tuple(found))
+
+
+def update_states(builder: Builder, own: NetworkStates, updated: Mapping[str, Value]) -> None:
+    """Update the buffers that modules gave new values, a flat one as a whole."""
+    values = own.values()
+    for state in own.states:
+        names = [part.name for part in (state.members or (state.value,))]
+        if not any(name in updated for name in names):
+            continue
+        new = [updated.get(name, values[name]) for name in names]
+        if state.members:
+            with builder.at(Origin(ROOT, "buffers side by side", "trace")):
+                new = [packed(builder, own.layout(state.value.name), new, state.value.name)]
+        builder.update(state.value, new[0])
+
+
+def packed(builder: Builder, layout: Layout, parts: Sequence[Value], state: str) -> Value:
+    """The new value of a flat state."""
+    offsets = tuple(member.offset for member in layout.members)
+    return builder.emit(
+        "pack",
+        *parts,
+        layout=layout.name,
+        size=layout.size,
+        offsets=offsets,
+        hint=f"{state}.next",
+    )
