@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noeira.codegen.elements import form, literal
-from noeira.ir.scalar import COMPARISONS, FUNCTIONS, Expr
+from noeira.ir.scalar import COMPARISONS, FUNCTIONS, Expr, parts
 
 INFIX = ("+", "-", "*", "/")
 # Code is short if it has few lines, none of which calls more than an instruction.
@@ -37,35 +37,22 @@ class Lowering:
         """Append the statements that give `target` the value of the expression, rounded to the
         dtype `rounded`.
         """
-        uses = Counter[Expr]()
-
-        def count(e: Expr) -> None:
-            if e.op in ("var", "const"):
-                return
-            uses[e] += 1
-            if uses[e] == 1:
-                for arg in e.args:
-                    count(arg)
-
-        count(expr)
-        known: dict[Expr, str] = {}
-
-        def text(e: Expr) -> str:
+        every = parts(expr)
+        uses = Counter(arg for e in every for arg in e.operands)
+        texts = dict[Expr, str]()
+        for e in every:
             if e.op == "var":
-                return names[e.args[0]]
-            if e.op == "const":
-                return self.literal(e.args[0])
-            if e in known:
-                return known[e]
-            made = self.form(e.op, [text(arg) for arg in e.args])
-            if uses[e] > 1 and e != expr and e.op not in COMPARISONS:
-                known[e] = f"t{self.temporaries}"
-                self.temporaries += 1
-                self.lines.append(f"const {self.dtype}v {known[e]} = {bare(made)};")
-                return known[e]
-            return made
-
-        made = bare(text(expr))
+                texts[e] = names[e.args[0]]
+            elif e.op == "const":
+                texts[e] = self.literal(e.args[0])
+            else:
+                texts[e] = self.form(e.op, [texts[arg] for arg in e.operands])
+                if uses[e] > 1 and e.op not in COMPARISONS:
+                    name = f"t{self.temporaries}"
+                    self.temporaries += 1
+                    self.lines.append(f"const {self.dtype}v {name} = {bare(texts[e])};")
+                    texts[e] = name
+        made = bare(texts[expr])
         if rounded and rounded != self.dtype:
             made = f"round_{form(rounded, self.dtype)}({made})"
         self.lines.append(f"const {self.dtype}v {target} = {made};")

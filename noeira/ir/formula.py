@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from noeira.ir import scalar
 from noeira.ir.arrays import rounded
-from noeira.ir.scalar import COMPARISONS, Expr, var
+from noeira.ir.scalar import COMPARISONS, Expr, parts, var
 from noeira.ir.scalar_numpy import evaluate
 
 if TYPE_CHECKING:
@@ -49,17 +48,23 @@ def formula(results: Mapping[str, Expr], elements: Collection[str]) -> Formula:
     """The results, which read the variables in `elements` for each element and all others once: the
     largest subexpressions without an element become numbers. A literal stays one.
     """
-    numbers = dict[Expr, str]()
-
-    def common(expr: Expr) -> bool:
-        return not any(name in elements for name in scalar.variables(expr))
+    numbers, made = dict[Expr, str](), dict[Expr, Expr]()
+    own = set[Expr]()
+    for part in (part for expr in results.values() for part in parts(expr)):
+        if (part.op == "var" and part.args[0] in elements) or own.intersection(part.operands):
+            own.add(part)
 
     def visit(expr: Expr) -> Expr:
-        if expr.op == "const" or (expr.op == "var" and not common(expr)):
+        if expr not in made:
+            made[expr] = divided(expr)
+        return made[expr]
+
+    def divided(expr: Expr) -> Expr:
+        if expr.op == "const" or (expr.op == "var" and expr in own):
             return expr
-        if common(expr) and expr.op not in COMPARISONS:
+        if expr not in own and expr.op not in COMPARISONS:
             return var(numbers.setdefault(expr, f"number {len(numbers)}"))
         return Expr(expr.op, tuple(map(visit, expr.args)))
 
-    made = {name: visit(expr) for name, expr in results.items()}
-    return Formula(made, {name: expr for expr, name in numbers.items()})
+    found = {name: visit(expr) for name, expr in results.items()}
+    return Formula(found, {name: expr for expr, name in numbers.items()})

@@ -1,9 +1,10 @@
 """Scalar expressions: one definition of an element-wise function gives its C, its NumPy and its
 derivatives.
 
-Expressions are trees of arithmetic over named variables. Smart constructors drop additions of 0 and
-products with 0 and 1, so that derivatives come out readable. Comparisons are only ever the
-condition of a `select`.
+Expressions are trees of arithmetic over named variables. Equal ones are one object, and whatever
+walks through them looks at each part once, however often it is read. Smart constructors drop
+additions of 0 and products with 0 and 1, so that derivatives come out readable. Comparisons are
+only ever the condition of a `select`.
 
 `uniform(seed, tick, stream)` is the one function that differs from element to element by itself: a
 random number in [0, 1), see `noeira.ir.random.uniform24`. Its arguments are variables that name
@@ -21,12 +22,26 @@ from typing import Any, NoReturn
 from noeira.errors import VerifyError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, init=False)
 class Expr:
     """A node of the tree. Leaves: `var` (its name) and `const` (its value)."""
 
     op: str
     args: tuple[Any, ...]
+
+    def __new__(cls, op: str, args: tuple[Any, ...]) -> Expr:
+        made = super().__new__(cls)
+        made.__dict__.update(op=op, args=args)
+        # As numbers, 0.0 and -0.0 are equal, and a NaN is not.
+        return EXPRESSIONS.setdefault((op, repr(args) if op == "const" else args), made)
+
+    def __getnewargs__(self) -> tuple[str, tuple[Any, ...]]:
+        return self.op, self.args
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        """What an operation is done on; nothing of a leaf."""
+        return () if self.op in ("var", "const") else self.args
 
     def __add__(self, other: Expr | float) -> Expr:
         return add(self, lift(other))
@@ -95,6 +110,10 @@ class Expr:
         if own in COMPARISONS.values():
             compared(f"np.{name}", next(key for key in COMPARISONS if COMPARISONS[key] == own))
         raise VerifyError(f"np.{name}(x): {advice(own, len(inputs))}")
+
+
+# Every expression there is.
+EXPRESSIONS: dict[tuple[str, Any], Expr] = {}
 
 
 def lift(value: Expr | float) -> Expr:
@@ -250,80 +269,74 @@ UFUNC_OPERATORS: dict[str, Callable[[Expr, Expr], Expr]] = {
 UFUNC_NAMES = {"absolute": "abs", "fabs": "abs", "maximum": "max", "minimum": "min"}
 
 
-def variables(expr: Expr) -> tuple[str, ...]:
+def parts(expr: Expr, unread: str = "") -> tuple[Expr, ...]:
+    """The expression and all that it is made of, each once, after its own arguments; what is below
+    a function called `unread` is left out.
+    """
+    found, path = dict[Expr, None](), [expr]
+    while path:
+        below = () if path[-1].op == unread else path[-1].operands
+        ahead = next((one for one in below if one not in found), None)
+        if ahead is None:
+            found[path.pop()] = None
+        else:
+            path.append(ahead)
+    return tuple(found)
+
+
+def variables(expr: Expr, unread: str = "") -> tuple[str, ...]:
     """The variables of an expression, each once, in order of first appearance."""
-    if expr.op == "var":
-        return (expr.args[0],)
-    if expr.op == "const":
-        return ()
-    return tuple(dict.fromkeys(name for arg in expr.args for name in variables(arg)))
+    return tuple(part.args[0] for part in parts(expr, unread) if part.op == "var")
 
 
 def constants(expr: Expr) -> tuple[float, ...]:
     """The numbers of an expression, each once."""
-    if expr.op in ("var", "const"):
-        return expr.args if expr.op == "const" else ()
-    return tuple(dict.fromkeys(number for arg in expr.args for number in constants(arg)))
+    return tuple(part.args[0] for part in parts(expr) if part.op == "const")
 
 
 def keys(expr: Expr) -> tuple[str, ...]:
     """The variables that random numbers follow from, each once. Raises VerifyError for an argument
     of `uniform` that is no variable.
     """
-    if expr.op in ("var", "const"):
-        return ()
-    if expr.op != "uniform":
-        return tuple(dict.fromkeys(name for arg in expr.args for name in keys(arg)))
-    for arg in expr.args:
-        if arg.op != "var":
-            raise VerifyError("uniform(seed, tick, stream) takes operands as they are")
-    return tuple(dict.fromkeys(arg.args[0] for arg in expr.args))
+    args = [arg for part in parts(expr) if part.op == "uniform" for arg in part.args]
+    if any(arg.op != "var" for arg in args):
+        raise VerifyError("uniform(seed, tick, stream) takes operands as they are")
+    return tuple(dict.fromkeys(arg.args[0] for arg in args))
 
 
 def reckoned(expr: Expr) -> tuple[str, ...]:
     """The variables that arithmetic is done on, each once: not those that random numbers follow
     from.
     """
-    if expr.op == "var":
-        return (expr.args[0],)
-    if expr.op in ("const", "uniform"):
-        return ()
-    return tuple(dict.fromkeys(name for arg in expr.args for name in reckoned(arg)))
+    return variables(expr, unread="uniform")
 
 
 def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     """The expression with variables replaced."""
-    if expr.op == "var":
-        return replacements.get(expr.args[0], expr)
-    if expr.op == "const":
-        return expr
-    return Expr(expr.op, tuple(substitute(arg, replacements) for arg in expr.args))
+    made = dict[Expr, Expr]()
+    for part in parts(expr):
+        args = tuple(made[arg] for arg in part.operands)
+        # No literal has the name of a variable.
+        made[part] = Expr(part.op, args) if args else replacements.get(part.args[0], part)
+    return made[expr]
 
 
 def derivative(expr: Expr, name: str) -> Expr:
     """The derivative of an expression with respect to a variable."""
-    if expr.op in ("var", "const"):
-        return lift(float(expr == var(name)))
-    if expr.op == "select":
-        condition, yes, no = expr.args
-        return select(condition, derivative(yes, name), derivative(no, name))
-    function, total = FUNCTIONS.get(expr.op), lift(0)
-    partials = function.partials if function else ARITHMETIC[expr.op]
-    for partial, arg in zip(partials(expr, *expr.args), expr.args, strict=True):
-        total = total + partial * derivative(arg, name)
-    return total
+    slopes = dict[Expr, Expr]()
+    for part in parts(expr):
+        if part.op in ("var", "const"):
+            slopes[part] = lift(float(part == var(name)))
+        elif part.op == "select":
+            condition, yes, no = part.args
+            slopes[part] = select(condition, slopes[yes], slopes[no])
+        elif part.op not in COMPARISONS:
+            partials = ARITHMETIC.get(part.op) or FUNCTIONS[part.op].partials
+            pairs = zip(partials(part, *part.args), part.args, strict=True)
+            slopes[part] = sum((partial * slopes[arg] for partial, arg in pairs), lift(0))
+    return slopes[expr]
 
 
 def operation_count(expr: Expr) -> int:
     """Number of operations of an expression, each distinct subexpression counted once."""
-    seen: set[Expr] = set()
-
-    def visit(e: Expr) -> None:
-        if e.op in ("var", "const") or e in seen:
-            return
-        seen.add(e)
-        for arg in e.args:
-            visit(arg)
-
-    visit(expr)
-    return len(seen)
+    return sum(part.op not in ("var", "const") for part in parts(expr))

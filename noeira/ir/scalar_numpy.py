@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.arrays import numpy_dtype
-from noeira.ir.scalar import COMPARISONS, Expr
+from noeira.ir.scalar import COMPARISONS, Expr, parts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,11 +26,6 @@ def evaluate(
     known: dict[Expr, Any] = {}
     computed = numpy_dtype(dtype)
 
-    def visit(e: Expr) -> Any:
-        if e not in known:
-            known[e] = compute(e)
-        return known[e]
-
     def compute(e: Expr) -> Any:
         if e.op == "var":
             return np.asarray(values[e.args[0]]).astype(computed, copy=False)
@@ -40,10 +35,12 @@ def evaluate(
             seed, tick, stream = (int(values[arg.args[0]]) for arg in e.args)
             drawn = uniform24(seed, stream, math.prod(shape), tick)
             return drawn.astype(computed).reshape(shape)
-        return numpy_function(e.op)(*[visit(arg) for arg in e.args])
+        return numpy_function(e.op)(*[known[arg] for arg in e.args])
 
     with np.errstate(all="ignore"):
-        result = np.asarray(visit(expr), computed)
+        for part in parts(expr, unread="uniform"):
+            known[part] = compute(part)
+        result = np.asarray(known[expr], computed)
         return result if result.shape == shape else np.broadcast_to(result, shape).copy()
 
 

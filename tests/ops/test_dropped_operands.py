@@ -30,7 +30,14 @@ from noeira.ir.scalar import Expr, call, var
 from noeira.ir.states import COUNTER
 
 ROWS, COLUMNS = SHAPE = (9, 37)
-VARIANTS = pytest.mark.parametrize("variant", (C_SPLIT, CUDA_TURNS), ids=str)
+VARIANTS = pytest.mark.parametrize(
+    "variant",
+    [
+        pytest.param(variant, marks=pytest.mark.xdist_group(f"{variant} dropped"))
+        for variant in (C_SPLIT, CUDA_TURNS)
+    ],
+    ids=str,
+)
 # The results that are stored.
 Results = tuple[Value, ...]
 
@@ -110,10 +117,10 @@ def before(name: str, builder: Builder, w: float, stored: bool, **attrs: Any) ->
 def number(name: str, builder: Builder, w: float, stored: bool, **attrs: Any) -> Results:
     """All that is before an anchor, and after it, may be dropped."""
     (x,) = inputs(builder, SHAPE)
-    y = builder.emit("scale", builder.emit("exp", x), factor=w)
+    y = builder.emit("broadcast", builder.emit("exp", x), shape=SHAPE, scale=w)
     found = builder.emit(name, y, **attrs)
     if name == "softmax":
-        found = builder.emit("scale", found, factor=w)
+        found = builder.emit("broadcast", found, shape=SHAPE, scale=w)
     return (y, found) if stored else (found,)
 
 
