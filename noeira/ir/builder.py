@@ -38,6 +38,18 @@ def each_hint(hint: Hint, results: Sequence[str]) -> tuple[str, ...]:
     return (hint, *(f"{hint}.{name}" for name in results[1:]))
 
 
+def check_values(name: str, inputs: Sequence[Any]) -> None:
+    """Raises VerifyError if something that is to be an operand is no value."""
+    for position, given in enumerate(inputs):
+        if not isinstance(given, Value):
+            shown = f"{given!r}: an operand that is not given is left out"
+            if isinstance(given, tuple):
+                shown = f"a tuple of {len(given)}: name one of its values, or write *values"
+            elif given is not None:
+                shown = f"{given!r}, which is no value of the graph"
+            raise VerifyError(f"{name}: operand {position} is {shown}")
+
+
 @dataclass
 class Builder:
     """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`.
@@ -73,6 +85,12 @@ class Builder:
             | {v.name for node in graph.nodes for part in node.parts for v in part.outputs},
             stamps={group.path for group in graph.groups},
         )
+
+    def values(self) -> dict[str, Value]:
+        """All values that there are so far, by name."""
+        states = (v for state in self.states for v in (state.value, *state.members))
+        made = (v for node in self.nodes for v in node.outputs)
+        return {v.name: v for v in (*(one.value for one in self.inputs), *states, *made)}
 
     def fresh(self, hint: str) -> str:
         """`hint`, or `hint.1`, `hint.2`, … if it is taken."""
@@ -146,9 +164,10 @@ class Builder:
 
         hint: the name of the op, unless given.
         Raises ShapeError or DtypeError if the operands do not go together, VerifyError if there is
-        no such op or an attribute is not as the op declares it.
+        no such op, an operand is no value, or an attribute is not as the op declares it.
         """
         rule = op(name)
+        check_values(name, inputs)
         packed = filled(rule.name, rule.Attrs, attrs)
         types = rule.types(packed, [v.type for v in inputs])
         hints = each_hint(hint or name, rule.given_results(packed))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from noeira.errors import DtypeError, ShapeError
 from noeira.ir.op import IndexLimit
-from noeira.ir.types import DTYPES, TensorType
+from noeira.ir.types import DTYPES, FLOATS, TensorType
 
 
 def expect(name: str, operand: str, got: TensorType | None, want: TensorType) -> None:
@@ -21,6 +21,12 @@ def check_number(name: str, value: float, dtype: str) -> None:
         raise DtypeError(f"{name}: there is no dtype {dtype!r}; there are {', '.join(DTYPES)}")
     if not DTYPES[dtype].fits(value):
         raise DtypeError(f"{name}: {value!r} does not fit in {dtype}")
+
+
+def check_float(name: str, what: str, dtype: str) -> None:
+    """A dtype that must be that of a float."""
+    if dtype not in FLOATS:
+        raise DtypeError(f"{name}: {what} is {dtype!r}, which is none of {', '.join(FLOATS)}")
 
 
 def float_operand(name: str, x: TensorType) -> None:

@@ -38,6 +38,44 @@ def check_given(rule: Op, attrs: Any) -> None:
             )
 
 
+def check_declared(cls: type[Op]) -> None:
+    """Raises VerifyError for names that are no tuple or set, and for attributes that are not
+    frozen.
+    """
+    for what in ("operands", "results", "saved"):
+        given = getattr(cls, what)
+        if not isinstance(given, tuple) or not all(isinstance(name, str) for name in given):
+            raise VerifyError(
+                f"{cls.name}: {what} must be a tuple of names, such as ('x',), not {given!r}"
+            )
+    if not cls.results:
+        raise VerifyError(
+            f"{cls.name}: every op has a result: results = ('',) is one with the name of the node"
+        )
+    if not isinstance(cls.takes, set | frozenset):
+        raise VerifyError(
+            f"{cls.name}: takes must be a set, such as frozenset({{'head'}}), not {cls.takes!r}"
+        )
+    check_attrs(cls.name, cls.Attrs)
+
+
+def check_attrs(name: str, attrs: Any) -> None:
+    """Raises VerifyError if a class is no dataclass, its own fields included, or is not frozen."""
+    if not isinstance(attrs, type):
+        raise VerifyError(f"{name}: Attrs must be a class, not {attrs!r}")
+    fields = getattr(attrs, "__dataclass_fields__", None)
+    if fields is None or any(own not in fields for own in inspect.get_annotations(attrs)):
+        raise VerifyError(
+            f"{name}: its Attrs, {attrs.__name__}, must be a dataclass: "
+            "write @dataclass(frozen=True) above it"
+        )
+    if not attrs.__dataclass_params__.frozen:
+        raise VerifyError(
+            f"{name}: its Attrs, {attrs.__name__}, must be frozen: "
+            "write @dataclass(frozen=True) above it"
+        )
+
+
 def check_definition(cls: type[Op]) -> None:
     """Raises VerifyError for what is wrong with the class of an op, before it is ever used."""
     name, kind = cls.name, cls.kind
@@ -45,6 +83,7 @@ def check_definition(cls: type[Op]) -> None:
         raise VerifyError(
             f"{cls.__name__}: the name of an op is a word of letters, digits and _, not {name!r}"
         )
+    check_declared(cls)
     element_wise = kind_called(kind, name).element_wise
     if element_wise and not hasattr(cls, "expression"):
         raise VerifyError(f"{name}: an op of kind {kind!r} derives from Elementwise")

@@ -4,6 +4,7 @@ way.
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -108,8 +109,9 @@ def gradients(
 
     Walks the nodes that the builder has so far in reverse, with a table of cotangents. What a node
     of group `0` gives rise to is stamped `0~`. by: the pass that asks, stamped on what is emitted.
-    Raises VerifyError if an op on the way has no gradient.
+    Raises VerifyError if an op on the way has no gradient, or a seed is none of a value there is.
     """
+    check_seeds(builder, seeds)
     wanted = list(wanted)
     nodes = tuple(builder.nodes)
     needed = {v.name for v in wanted}
@@ -134,6 +136,19 @@ def gradients(
                 table.parts[value.name].append(made.get(entry.name, entry))
     found = {v.name: table.total(v) for v in wanted}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def check_seeds(builder: Builder, seeds: Mapping[str, Value]) -> None:
+    """Raises VerifyError for a cotangent of something that the builder has not, or of another type
+    than that.
+    """
+    known = builder.values()
+    for name, seed in seeds.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean %{near[0]}?" if near else ""
+            raise VerifyError(f"gradients: a seed for %{name}, which there is not{hint}")
+        check_cotangent("the seeds of gradients", f"%{name}", known[name], seed)
 
 
 def adjoint(group: str) -> str:

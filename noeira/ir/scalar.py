@@ -315,10 +315,9 @@ def substitute(expr: Expr, replacements: Mapping[str, Expr]) -> Expr:
     """The expression with variables replaced."""
     made = dict[Expr, Expr]()
     for part in parts(expr):
-        if part.op in ("var", "const"):
-            made[part] = replacements.get(part.args[0], part) if part.op == "var" else part
-        else:
-            made[part] = Expr(part.op, tuple(made[arg] for arg in part.args))
+        args = tuple(made[arg] for arg in part.operands)
+        # No literal has the name of a variable.
+        made[part] = Expr(part.op, args) if args else replacements.get(part.args[0], part)
     return made[expr]
 
 
@@ -332,17 +331,10 @@ def derivative(expr: Expr, name: str) -> Expr:
             condition, yes, no = part.args
             slopes[part] = select(condition, slopes[yes], slopes[no])
         elif part.op not in COMPARISONS:
-            slopes[part] = chained(part, slopes)
+            partials = ARITHMETIC.get(part.op) or FUNCTIONS[part.op].partials
+            pairs = zip(partials(part, *part.args), part.args, strict=True)
+            slopes[part] = sum((partial * slopes[arg] for partial, arg in pairs), lift(0))
     return slopes[expr]
-
-
-def chained(expr: Expr, slopes: Mapping[Expr, Expr]) -> Expr:
-    """The derivative of an expression, given those of its arguments."""
-    function, total = FUNCTIONS.get(expr.op), lift(0)
-    partials = function.partials if function else ARITHMETIC[expr.op]
-    for partial, arg in zip(partials(expr, *expr.args), expr.args, strict=True):
-        total = total + partial * slopes[arg]
-    return total
 
 
 def operation_count(expr: Expr) -> int:

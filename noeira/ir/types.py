@@ -132,7 +132,11 @@ class TensorType:
 
     @property
     def fault(self) -> str:
-        """What no value may have; "" if it has none: axes without an element, too many bytes."""
+        """What no value may have; "" if it has none: axes without an element, too many bytes, a
+        dtype that there is not.
+        """
+        if self.dtype not in DTYPES:
+            return f"is of none of the dtypes: {', '.join(DTYPES)}"
         if (least := min(self.shape, default=1)) <= 0:
             return f"has {'a negative' if least else 'an empty'} axis"
         return "" if self.nbytes < 2**63 else "has more bytes than memory can have"

@@ -256,6 +256,15 @@ def test_a_vjp_asks_which_cotangents_there_are() -> None:
         gradients(builder, {"y": seed}, [x], "vjp")
 
 
+class Undecorated(Attrs):
+    k: int = 1
+
+
+@dataclass
+class Thawed:
+    k: int = 1
+
+
 def without_attrs(self: Any, x: Any) -> Any:
     return (x,)
 
@@ -272,12 +281,57 @@ def without_attrs(self: Any, x: Any) -> Any:
             "Own: the name of an op is a word of letters, digits and _, not 'my op'",
         ),
         ({"name": "a.b"}, "Own: the name of an op is a word of letters, digits and _, not 'a.b'"),
+        ({"takes": ("head",)}, "takes must be a set, such as frozenset({'head'}), not ('head',)"),
+        ({"takes": "head"}, "own: takes must be a set, such as frozenset({'head'}), not 'head'"),
+        ({"results": ()}, "own: every op has a result: results = ('',) is one with the name of"),
+        ({"operands": "x"}, "own: operands must be a tuple of names, such as ('x',), not 'x'"),
+        ({"operands": ["x"]}, "own: operands must be a tuple of names, such as ('x',), not ['x']"),
+        ({"saved": "y"}, "own: saved must be a tuple of names, such as ('x',), not 'y'"),
+        ({"Attrs": Undecorated}, "own: its Attrs, Undecorated, must be a dataclass: write @data"),
+        (
+            {"Attrs": Thawed},
+            "own: its Attrs, Thawed, must be frozen: write @dataclass(frozen=True)",
+        ),
+        ({"Attrs": Bare(1)}, "own: Attrs must be a class, not Bare(k=1)"),
     ],
 )
 def test_what_a_definition_must_be(body: dict[str, Any], said: str) -> None:
     with pytest.raises(noeira.VerifyError, match=re.escape(said)):
         type("Own", (Right,), {"name": "own", **body})
     assert "own" not in OPS
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "tanh: operand 0 is None: an operand that is not given is left out"),
+        ((1, 2), "tanh: operand 0 is a tuple of 2: name one of its values, or write *values"),
+        (2.0, "tanh: operand 0 is 2.0, which is no value of the graph"),
+    ],
+)
+def test_an_operand_is_a_value(given: Any, said: str) -> None:
+    with pytest.raises(noeira.VerifyError, match=re.escape(said)):
+        Builder("test").emit("tanh", given)
+
+
+def test_a_type_has_a_dtype_that_there_is() -> None:
+    builder = Builder("test")
+    x = builder.input("x", TensorType("f31", (3,)))
+    said = r"tanh: an operand is f31\[3\], which is of none of the dtypes: f32, f64, bf16,"
+    with pytest.raises(noeira.ShapeError, match=said):
+        builder.emit("tanh", x)
+
+
+@pytest.mark.parametrize("dtype", ["i32", "bool", "f31"])
+def test_a_result_of_an_expression_is_a_float(dtype: str) -> None:
+    body = {
+        "result_dtype": lambda self, attrs, given: dtype,
+        "expression": lambda self, attrs: x,
+    }
+    rule = made(type("Whole", (Elementwise,), body))
+    said = f"own: its result_dtype is '{dtype}', which is none of f32, f64, bf16, f16"
+    with pytest.raises(noeira.DtypeError, match=said):
+        rule.types(Attrs(), [MATRIX])
 
 
 def test_an_operand_is_not_called_as_the_result_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -171,3 +172,22 @@ def test_what_only_leads_to_updates_is_no_part_of_a_kernel() -> None:
         "reshape",
         "fused[relu, tanh]",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "said"),
+    [
+        ("y", (4,), "the seeds of gradients gave f32[4] for %y, which is f32[3, 4]"),
+        ("x", (4,), "the seeds of gradients gave f32[4] for %x, which is f32[3, 4]"),
+        ("yy", (3, 4), "gradients: a seed for %yy, which there is not; did you mean %y?"),
+    ],
+)
+def test_a_seed_has_the_type_of_a_value_there_is(
+    name: str, shape: tuple[int, ...], said: str
+) -> None:
+    builder = Builder("test")
+    x = builder.input("x", f32(3, 4))
+    builder.emit("exp", x, hint="y")
+    seed = builder.input("seed", f32(*shape))
+    with pytest.raises(VerifyError, match=re.escape(said)):
+        gradients(builder, {name: seed}, [x], "vjp")

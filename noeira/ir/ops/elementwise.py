@@ -13,7 +13,7 @@ from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
 from noeira.ir.attributes import declared, generic, variants
 from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
-from noeira.ir.checks import check_number, expect
+from noeira.ir.checks import check_float, check_number, expect
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
@@ -137,6 +137,7 @@ class Elementwise(Op):
             raise VerifyError(f"{self.name}: its expression {self.fault}")
         given = self.named(types)
         dtype, shape = self.result_dtype(attrs, given), self.result_shape(attrs, given)
+        check_float(self.name, "its result_dtype", dtype)
         # Numbers of the op's own are as its author tried them.
         if declared(self.Attrs):
             wide = computed_in((*(type.dtype for type in given.values()), dtype))
