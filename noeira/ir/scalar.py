@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from noeira.errors import VerifyError
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Expr:
     """A node of the tree. Leaves: `var` (its name) and `const` (its value)."""
 
@@ -37,6 +37,13 @@ class Expr:
 
     def __getnewargs__(self) -> tuple[str, tuple[Any, ...]]:
         return self.op, self.args
+
+    def __repr__(self) -> str:
+        # The whole would name shared parts again and again.
+        if not self.operands:
+            return str(self.args[0])
+        inner = (repr(arg) if not arg.operands else f"{arg.op}(…)" for arg in self.operands)
+        return f"{self.op}({', '.join(inner)})"
 
     @property
     def operands(self) -> tuple[Expr, ...]:

@@ -107,3 +107,12 @@ def test_variables_go_by_their_first_appearance() -> None:
     assert constants(mixed) == (0.25,)
     with pytest.raises(VerifyError, match="takes operands as they are"):
         keys(call("uniform", x + 1, x, x))
+
+
+def test_an_expression_shows_its_two_uppermost_levels() -> None:
+    x = var("x")
+    shared = x
+    for _ in range(60):
+        shared = shared * shared
+    assert repr(x * 2.0 + 1.0) == "+(*(…), 1.0)"
+    assert repr(shared) == "*(*(…), *(…))" and repr(call("exp", x)) == "exp(x)"

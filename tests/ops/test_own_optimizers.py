@@ -220,7 +220,7 @@ WRONG = {
     ),
     "a tuple": (
         lambda self, attrs, p, g, m, lr, t: (p, m),
-        "own_wrong: update must give expressions for p, m in a dict, got (Expr(",
+        "own_wrong: update must give expressions for p, m in a dict, got (p, m)",
     ),
     "results": (
         lambda self, attrs, p, g, m, lr, t: {"p": p},
