@@ -122,10 +122,11 @@ def test_kernels(gpu: CudaToolchain, rule: Op, dtype: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_gradients_of_every_size(gpu: CudaToolchain, size: int) -> None:
-    net = Sequential[LinearReLU[size, size + 1], Linear[size + 1, size]]
+    classes = max(size, 2)
+    net = Sequential[LinearReLU[size, size + 1], Linear[size + 1, classes]]
     random = np.random.default_rng(size)
     x = random.standard_normal((size, size)).astype(np.float32)
-    y, found = random.integers(0, size, size).astype(np.int32), []
+    y, found = random.integers(0, classes, size).astype(np.int32), []
     for target in ("cuda", "reference"):
         program = noeira.compile(net, loss=CrossEntropy, batch=size, target=target)
         loss = program.gradients(x, y)
