@@ -195,8 +195,8 @@ def count_calls(builder: Builder, tick: Value) -> None:
 
 def own_results(builder: Builder, values: Sequence[Value]) -> list[Value]:
     """The values that a graph is to return, copied where their memory cannot be the caller's: what
-    is given, a literal, a value that is returned twice or updates a state. So no pass has to put
-    another value, of another name, in place of one that is returned.
+    is given, a literal, a value that is returned twice, updates a state, or holds others. So no
+    pass has to put another value, of another name, in place of one that is returned.
     """
     graph = builder.done(values)
     owners = placed(graph, Memory(graph)).outputs

@@ -63,12 +63,14 @@ def check_attrs(name: str, attrs: Any) -> None:
     """Raises VerifyError if a class is no dataclass, its own fields included, or is not frozen."""
     if not isinstance(attrs, type):
         raise VerifyError(f"{name}: Attrs must be a class, not {attrs!r}")
-    fields = getattr(attrs, "__dataclass_fields__", None)
-    if fields is None or any(own not in fields for own in inspect.get_annotations(attrs)):
+    own = {**inspect.get_annotations(attrs)}
+    if own and "__dataclass_params__" not in vars(attrs):
         raise VerifyError(
             f"{name}: its Attrs, {attrs.__name__}, must be a dataclass: "
             "write @dataclass(frozen=True) above it"
         )
+    if "__slots__" in vars(attrs):
+        raise VerifyError(f"{name}: its Attrs, {attrs.__name__}, must have no slots")
     if not attrs.__dataclass_params__.frozen:
         raise VerifyError(
             f"{name}: its Attrs, {attrs.__name__}, must be frozen: "

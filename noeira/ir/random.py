@@ -239,6 +239,9 @@ class Distribution:
         that it has not.
         """
         row, ends = DTYPES[dtype], self.ends
+        if self.kind == "uniform":
+            # The upper end is never drawn.
+            ends = ends[0], math.nextafter(ends[1], ends[0])
         if all(map(math.isfinite, ends)) and not row.is_float and self.kind != "constant":
             # Of what is drawn, whole numbers keep the whole part.
             ends = tuple(map(math.trunc, ends))

@@ -71,6 +71,8 @@ DTYPES = {
 }
 DTYPE_BYTES = {one.name: one.bytes for one in DTYPES.values()}
 FLOATS = tuple(one.name for one in DTYPES.values() if one.is_float)
+# Those of numbers that are added up over calls.
+ADDED = ("f32", "f64", "i64")
 # Those of whole numbers, which may number something, and then have a limit.
 INDICES = ("i32", "i64", "u8")
 # Those that arithmetic is done in, and those that are not stored as they are computed in.

@@ -83,11 +83,16 @@ class Value:
             'scope.emit("columns", x, start=…, width=…)'
         )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Value:
+    def __iter__(self) -> NoReturn:
+        raise CompositionError(f"{self} is one value, not several: its op has one result")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """The signs of a value and something of NumPy; every other function of NumPy is refused."""
         name: str = ufunc.__name__
         if name in UFUNC_SIGNS and method == "__call__" and not options:
             return arithmetic(UFUNC_SIGNS[name], *inputs)
+        if name in ("equal", "not_equal"):
+            return NotImplemented
         raise CompositionError(f"np.{name} of {self}: {NO_ARRAY}")
 
     def __array__(self, *args: Any, **options: Any) -> NoReturn:

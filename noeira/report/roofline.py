@@ -53,7 +53,7 @@ def check_drawable(path: str) -> None:
     """Raises NoeiraError with what to install without matplotlib, or if no picture ends so."""
     if importlib.util.find_spec("matplotlib") is None:
         raise NoeiraError(MISSING)
-    if not path.endswith(PICTURES):
+    if not path.lower().endswith(PICTURES):
         raise NoeiraError(f"{path} cannot be drawn: let its name end in {' or '.join(PICTURES)}")
 
 

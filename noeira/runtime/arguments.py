@@ -128,14 +128,16 @@ def checked_batch(declared: Sequence[Input], given: Sequence[Any], advice: str) 
 
 
 def checked_samples(
-    declared: Sequence[Input], given: Sequence[Any], data: str = ""
+    declared: Sequence[Input], given: Sequence[Any], data: str = "", kept: bool = False
 ) -> list[np.ndarray]:
     """The arrays of any number of samples, all of one length, checked and converted.
 
-    data: what messages call the data set, where there are several. Raises ShapeError or DtypeError,
-    DataError for an index out of range.
+    data: what messages call the data set, where there are several. kept: whether they are read
+    after this call; indices are then copied before they are checked, and nobody can change them
+    afterwards. Raises ShapeError or DtypeError, DataError for an index out of range.
     """
-    arrays = [checked_rows(d, array, data) for d, array in zip(declared, given, strict=True)]
+    pairs = zip(declared, given, strict=True)
+    arrays = [checked_rows(d, array, data, kept) for d, array in pairs]
     for d, array in zip(declared, arrays, strict=True):
         if len(array) != len(arrays[0]):
             first = f"{called(declared[0], data)} has {len(arrays[0])}"
@@ -156,10 +158,8 @@ def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
     return contiguous(in_range(declared, array, name), type.dtype)
 
 
-def checked_rows(declared: Input, given: Any, data: str = "") -> np.ndarray:
-    """Like `checked`, for any number of rows (at least one) of a data set, which may be kept: so
-    indices are copied before they are checked, and nobody can change them afterwards.
-    """
+def checked_rows(declared: Input, given: Any, data: str, kept: bool) -> np.ndarray:
+    """Like `checked`, for any number of rows (at least one); see `checked_samples`."""
     short, name, type = label(declared), called(declared, data), declared.value.type
     array = converted(name, short, as_array(name, short, given, type.dtype), type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
@@ -168,7 +168,7 @@ def checked_rows(declared: Input, given: Any, data: str = "") -> np.ndarray:
         raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}){advice}")
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
-    if declared.limit is not None:
+    if kept and declared.limit is not None:
         array = array.copy()
     return contiguous(in_range(declared, array, name), type.dtype)
 

@@ -19,7 +19,7 @@ COPIED_BYTES = 32 * 1024
 
 
 def call_on_batch(entry: EntryPoint, given: Sequence[Any], batch: int) -> None:
-    """Call an entry on just one batch. Raises ShapeError or DtypeError."""
+    """Call an entry on just one batch. Raises ShapeError, DtypeError or DataError."""
     if not entry.takes(given):
         advice = (
             f"this program was compiled for batch={batch}: compile(…, batch=N) for "
@@ -32,7 +32,7 @@ def call_on_batch(entry: EntryPoint, given: Sequence[Any], batch: int) -> None:
 
 def call_on_rows(entry: EntryPoint, given: Sequence[Any], batch: int) -> list[np.ndarray]:
     """Call an entry on any number of rows; gives its results. Whole batches are read and written in
-    place, the last one is padded. Raises ShapeError or DtypeError.
+    place, the last one is padded. Raises ShapeError, DtypeError or DataError.
     """
     if entry.output_bytes <= COPIED_BYTES and entry.takes(given):
         entry.bind_inputs(given)

@@ -188,7 +188,8 @@ class EvaluationData(ResidentData):
 
 def training_samples(program: Program, x: Any, y: Any) -> list[np.ndarray]:
     """Inputs and targets to train on, at least a batch. Raises ShapeError or DtypeError."""
-    arrays = checked_samples(program.inputs, inputs_and_targets(program.inputs, x, y))
+    given = inputs_and_targets(program.inputs, x, y)
+    arrays = checked_samples(program.inputs, given, kept=True)
     if len(arrays[0]) < program.batch:
         raise ShapeError(f"{len(arrays[0])} samples are fewer than one batch of {program.batch}")
     return arrays
@@ -199,7 +200,7 @@ def evaluation_samples(program: Program, given: Any) -> list[np.ndarray]:
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise DataError("evaluation must be a pair (x, y)")
     arrays = inputs_and_targets(program.inputs, given[0], given[1])
-    return checked_samples(program.inputs, arrays, "evaluation")
+    return checked_samples(program.inputs, arrays, "evaluation", kept=True)
 
 
 def built(

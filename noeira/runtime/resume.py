@@ -49,13 +49,18 @@ def check_training(
     path: str | os.PathLike[str],
 ) -> None:
     """Raises CheckpointError for the training of another optimizer, or in other batches."""
-    other = [name for name in given if name.startswith(BESIDE) and name not in own]
+    # What of the program's own is there follows from its entries, and so from the data loaded.
+    other = [
+        name
+        for name in given
+        if name.startswith(BESIDE) and name not in own and not is_of_program(name[len(BESIDE) :])
+    ]
     if other:
         raise CheckpointError(
             f"{path} is of training with another optimizer: this program keeps no {other[0]}; "
             "the network alone is what program.tensors.load takes"
         )
-    batch = int(given.get(f"{BESIDE}{BATCH}", program.batch))
+    batch = int(given[f"{BESIDE}{BATCH}"])
     if batch != program.batch:
         raise CheckpointError(
             f"{path} is of training in batches of {batch}, and this program takes "

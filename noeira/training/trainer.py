@@ -25,7 +25,7 @@ class Trainer:
     OptionError, CompositionError or ShapeError.
     """
 
-    __slots__ = ("given", "made", "options")
+    __slots__ = ("__weakref__", "given", "made", "options")
 
     @takes(CompileOptions, training({}))
     def __init__(self, net: type[Module] | Module, **options: Unpack[CompileOptions]) -> None:

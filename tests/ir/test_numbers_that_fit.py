@@ -156,7 +156,13 @@ def test_distributions_fit_whose_numbers_are_finite(dtype: str) -> None:
 
 def test_a_state_begins_with_what_fits() -> None:
     builder = Builder("states")
-    for dtype, text in (("i64", "constant(0.5)"), ("f32", "uniform(0.0, 1e39)")):
+    # The upper end is never drawn.
+    for dtype, high in (("u8", 256), ("i32", 2**31), ("i64", 2**63)):
+        Distribution("uniform", (0.0, float(high))).check_fits("w", dtype)
+    for dtype, text in (
+        *(("i64", "constant(0.5)"), ("f32", "uniform(0.0, 1e39)")),
+        *(("u8", "uniform(0.0, 257.0)"), ("i32", "constant(2147483648.0)")),
+    ):
         builder.state(dtype, TensorType(dtype, ()), initial=(text,))
     for state in builder.states:
         array = np.zeros((), numpy_dtype(state.value.type.dtype))

@@ -237,7 +237,7 @@ def test_numbers_of_numpy_are_numbers(rule: Callable[[Value], Any]) -> None:
         (lambda x: x >= 0, 'whose expression is a select(call("ge", x, …), yes, no)'),
         (lambda x: x[0], "%x[…]: a value is read as a whole; columns of it, along the last axis, "),
         (lambda x: x[:, 1:], "%x[…]: a value is read as a whole"),
-        (lambda x: tuple(x), "%x[…]: a value is read as a whole"),
+        (lambda x: tuple(x), "%x is one value, not several: its op has one result"),
         (lambda x: np.exp(x), "np.exp of %x: functions of NumPy take arrays: emit ops, as in scop"),
         (lambda x: np.mean(x), "%x is no array: functions of NumPy take arrays: emit ops"),
         (lambda x: np.asarray(x), "%x is no array: functions of NumPy take arrays: emit ops"),

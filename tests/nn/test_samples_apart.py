@@ -15,7 +15,7 @@ from made_modules import module
 from says import says
 
 import noeira
-from noeira.errors import CompositionError, DtypeError, ShapeError
+from noeira.errors import CompositionError, DtypeError, ShapeError, VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Attrs, Value
 from noeira.ir.interpret import interpret
@@ -30,6 +30,14 @@ class PairsAttrs(Attrs):
     """rows: of the operand."""
 
     rows: int = 2
+
+
+@dataclass(frozen=True)
+class HeadsAttrs(Attrs):
+    """rows: of the operand; heads: parts of its last axis."""
+
+    rows: int = 1
+    heads: int = 1
 
 
 @pytest.fixture
@@ -60,8 +68,28 @@ def row_ops() -> Iterator[None]:
                 raise ShapeError("row_pairs: two rows at a time")
             return args
 
+    class SplitHeads(Op):
+        name, operands, Attrs = "split_heads", ("x",), HeadsAttrs
+
+        def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
+            rows, steps, width = args[0].shape
+            if rows != attrs.rows or width % attrs.heads:
+                raise ShapeError("split_heads: other rows")
+            shape = (rows, attrs.heads, steps, width // attrs.heads)
+            return (TensorType(args[0].dtype, shape),)
+
+    class FewRows(Op):
+        name, operands = "few_rows", ("x", "others")
+
+        def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
+            if args[0].shape[0] > 8:
+                raise VerifyError("few_rows: at most 8 rows")
+            return args[:1]
+
+    own = (RowFlip, RowPick, RowPairs, SplitHeads, FewRows)
     yield
-    del OPS[RowFlip.name], OPS[RowPick.name], OPS[RowPairs.name]
+    for one in own:
+        del OPS[one.name]
 
 
 @pytest.mark.usefixtures("row_ops")
@@ -99,6 +127,33 @@ def test_what_has_one_number_for_each_row_is_no_row(phase: Any):
 def test_in_evaluation_an_op_may_take_samples_in_pairs():
     pairs = module("(3) -> (3)", lambda s, x: s.emit("row_pairs", x, rows=x.type.shape[0]))
     assert trace(pairs, batch=4, phase="eval")
+
+
+@pytest.mark.usefixtures("row_ops")
+@pytest.mark.parametrize(("batch", "heads"), [(1, 1), (2, 2), (3, 2), (4, 4)])
+def test_an_attribute_may_be_as_large_as_the_batch_by_chance(batch: int, heads: int):
+    split = module(
+        "(T, 8) -> (H, T, 8//H)".replace("H", str(heads)),
+        lambda s, x: s.emit("split_heads", x, rows=x.type.shape[0], heads=heads),
+    )
+    assert trace(split, batch=batch, phase="eval", input=((5, 8),))
+
+
+@pytest.mark.usefixtures("row_ops")
+@pytest.mark.parametrize("batch", [5, 8])
+def test_an_op_may_take_few_samples_only(batch: int):
+    few = module("(3) -> (3)", lambda s, x: s.emit("few_rows", x, x))
+    assert trace(few, batch=batch, phase="eval")
+
+
+def test_many_operands_as_long_as_the_batch_are_judged_soon():
+    def together(scope: Scope, x: Value) -> Value:
+        one = scope.emit("constant", value=1.0)
+        ones = [scope.emit("broadcast", one, shape=x.type.shape) for _ in range(40)]
+        joined = scope.emit("concat", x, *ones)
+        return scope.emit("columns", joined, start=0, width=3)
+
+    assert trace(module("(3) -> (3)", together), batch=4, phase="eval")
 
 
 def test_what_sums_over_the_batch_may_be_used_inside():

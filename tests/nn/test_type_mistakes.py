@@ -11,6 +11,7 @@ import pytest
 from says import says
 from usage_types import MLP
 
+import noeira
 import noeira.nn
 from noeira.errors import CompositionError, FusionError, OptionError
 from noeira.nn import (
@@ -368,6 +369,13 @@ def test_a_name_that_only_an_output_has():
         IN, OUT = size(), size()
         signature = "(*, IN) -> (*, OUTT)"
 
-    message = "OUTT in (*, IN) -> (*, OUTT) is no type parameter, and no input has it"
+    message = "OUTT of (OUTT) can be anything; no type parameter is called so, and no input has it"
     with pytest.raises(CompositionError, match=re.escape(f"{message}; did you mean OUT?")):
-        Misspelt[3, 4]
+        noeira.compile(Misspelt[3, 4])
+
+
+def test_an_output_may_be_decided_by_what_follows():
+    class Open(Module):
+        signature = "(D) -> (N)"
+
+    assert str(Sequential[Open, Linear[2, 3]].shapes()) == "(D) -> (3)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -265,6 +265,21 @@ class Thawed:
     k: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Slotted(Attrs):
+    k: int = 1
+
+
+@dataclass(frozen=True)
+class Keyword(Attrs):
+    _: KW_ONLY
+    k: int = 1
+
+
+def test_attributes_may_be_given_by_name_only() -> None:
+    assert made(type("Body", (Op,), {"Attrs": Keyword})).Attrs(k=2).k == 2  # type: ignore[call-arg]
+
+
 def without_attrs(self: Any, x: Any) -> Any:
     return (x,)
 
@@ -292,6 +307,7 @@ def without_attrs(self: Any, x: Any) -> Any:
             {"Attrs": Thawed},
             "own: its Attrs, Thawed, must be frozen: write @dataclass(frozen=True)",
         ),
+        ({"Attrs": Slotted}, "own: its Attrs, Slotted, must have no slots"),
         ({"Attrs": Bare(1)}, "own: Attrs must be a class, not Bare(k=1)"),
     ],
 )

@@ -17,7 +17,8 @@ from resumed_training import Net, data, program
 
 import noeira
 from noeira.errors import CheckpointError
-from noeira.nn import SGD, Linear, Sequential
+from noeira.ir.graph import Value
+from noeira.nn import SGD, CrossEntropy, Linear, Metric, Scope, Sequential
 
 PATH = os.pathsep.join(sys.path)
 
@@ -123,6 +124,34 @@ def test_data_of_another_length_begin_at_their_beginning(tmp_path: Path) -> None
     assert trained.loaded().done == 0
     trained.restore(path)
     assert trained.loaded().done == 3
+
+
+class Drawn(Metric):
+    """A number that evaluation draws."""
+
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        zero = scope.emit("constant", value=0.0, dtype="f64")
+        drawn = scope.emit("accumulate", zero, scope.random()[1])
+        return drawn, scope.emit("constant", value=1.0, dtype="f64")
+
+
+def test_what_only_evaluation_keeps_is_no_other_optimizer(tmp_path: Path) -> None:
+    options: Any = {"loss": CrossEntropy, "optimizer": SGD, "batch": 5, "metrics": [Drawn]}
+    trained, again = (
+        noeira.compile(Linear[4, 3], target="reference", dtype="f64", **options) for _ in range(2)
+    )
+    trained.load(*data(), evaluation=data())
+    trained.steps(3)
+    trained.evaluate()
+    trained.save(tmp_path / "net.npz")
+    with np.load(tmp_path / "net.npz") as saved:
+        assert "%draws" in saved
+    again.restore(tmp_path / "net.npz")
+    again.load(*data())
+    assert again.loaded().done == 3
 
 
 @pytest.mark.parametrize("path", ["", ".", "/"])

@@ -13,7 +13,7 @@ from noeira.ir.checks import expect
 from noeira.ir.op import Op
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.states import COUNTER, FLAG, TOTAL
-from noeira.ir.types import TensorType
+from noeira.ir.types import ADDED, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,7 +143,7 @@ class Accumulate(Follows):
         ok: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         expect("accumulate", "total", total, TOTAL)
-        if value.shape or value.dtype not in ("f32", "f64", "i64"):
+        if value.shape or value.dtype not in ADDED:
             raise ShapeError(f"accumulate: value {value} must have rank 0 and be f32, f64 or i64")
         expect("accumulate", "ok", ok, FLAG)
         return (total,)

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
 from noeira.nn.core.parameters import Declaration
-from noeira.nn.core.signature import Signature, parse_signature
+from noeira.nn.core.signature import parse_signature
 from noeira.nn.core.slots import Derived, Slot
 
 if TYPE_CHECKING:
@@ -71,19 +70,6 @@ def check_declaration(cls: type[Module]) -> None:
             )
     if "trace" in own:
         check_trace(cls, own["trace"])
-
-
-def check_outputs_are_decided(cls: type[Module], signature: Signature) -> None:
-    """Raises CompositionError for a name in an output of a layer that nothing gives a number."""
-    known = {*cls.sizes, *(name for p in signature.inputs for name in p.open_names())}
-    for name in (name for p in signature.outputs for name in p.open_names()):
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise CompositionError(
-                f"{cls.__name__}: {name} in {signature} is no type parameter, and no input has it"
-                f"{hint}"
-            )
 
 
 def check_name(cls: type[Module], name: str, value: Any) -> None:

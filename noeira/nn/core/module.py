@@ -19,14 +19,15 @@ Everything about a network that needs no elements is asked of the type: `Net.par
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.types import Layout, lay_out
 from noeira.nn.core.binding import refuse_call
-from noeira.nn.core.declaration import check_declaration, check_outputs_are_decided
+from noeira.nn.core.declaration import check_declaration
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.instance import Instance
 from noeira.nn.core.module_type import ModuleType, made_type
@@ -147,9 +148,7 @@ class Module(Instance, metaclass=ModuleType):
             raise CompositionError(
                 f'{cls.__name__} has no signature: write signature = "(*) -> (*)" in the class'
             )
-        signature = parse_signature(cls.signature, cls.__name__)
-        check_outputs_are_decided(cls, signature)
-        return signature.filled(cls.sizes)
+        return parse_signature(cls.signature, cls.__name__).filled(cls.sizes)
 
     @classmethod
     def solve(cls, *inputs: Shape | Pattern | None) -> Signature:
@@ -163,7 +162,7 @@ class Module(Instance, metaclass=ModuleType):
             if names := p.open_names():
                 raise CompositionError(
                     f"{cls!r}, {cls.shapes()}: {', '.join(names)} of {p} can be anything; "
-                    f"give the shape of a sample"
+                    f"{advice_for_open(names, found, cls.sizes)}"
                 )
         return found
 
@@ -288,6 +287,15 @@ def plain(patterns: tuple[Pattern, ...]) -> Any:
     """One shape, or a tuple of shapes."""
     shapes = tuple(p.written() for p in patterns)
     return shapes[0] if len(shapes) == 1 else shapes
+
+
+def advice_for_open(names: Sequence[str], found: Signature, sizes: Mapping[str, int]) -> str:
+    """What to do about axes that stay open."""
+    if any(name in p.open_names() for p in found.inputs for name in names):
+        return "give the shape of a sample"
+    near = get_close_matches(names[0], sizes, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"no type parameter is called so, and no input has it{hint}"
 
 
 def solved_for(net: type[Module], input: Shape | tuple[Shape, ...] | None) -> Signature:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError, DtypeError, ShapeError
 from noeira.ir.graph import Node, Value
 from noeira.ir.numbers import finite_number
-from noeira.ir.states import COUNTER
-from noeira.ir.types import COMPUTED, TensorType
+from noeira.ir.types import ADDED, COMPUTED, TensorType
 from noeira.nn.core.parameters import Declaration
 from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, solve
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 Types = tuple[TensorType, ...]
 # What the numbers of criteria may be, by their role.
-TOTALS = {"loss": COMPUTED, "metric": (*COMPUTED, COUNTER.dtype)}
+TOTALS = {"loss": COMPUTED, "metric": ADDED}
 NO_ARRAYS = "what a graph reads are parameters, buffers and inputs: declare it as one"
 
 
@@ -197,60 +196,78 @@ def check_apart(scope: Scope, node: Node) -> None:
 
 
 def grows_with_batch(node: Node, by_sample: Collection[str]) -> bool:
-    """Whether more samples make the first axis of every result longer, and change no other."""
+    """Whether more samples, or fewer, change the first axis of every result, and no other."""
     rows = next(v.type.shape[0] for v in node.inputs if v.name in by_sample)
-    lengths = {n for v in (*node.inputs, *node.outputs) for n in v.type.shape}
-    # What fits the batch only by chance does not fit a number that no axis has; a multiple, since
-    # an op may take so many at a time.
-    more = next(n for n in itertools.count(2 * rows, rows) if n not in lengths)
-    for attrs, operands in with_batch(node, by_sample, rows, more):
-        try:
-            found = node.op.types(attrs, operands)
-        except (ShapeError, DtypeError):
-            continue
-        return all(
-            v.type.shape and made == longer(v.type, more)
-            for v, made in zip(node.outputs, found, strict=True)
-        )
-    return False
+    unfit = False
+    for count in other_batches(node, rows):
+        for attrs, operands in with_batch(node, by_sample, rows, count):
+            try:
+                found = node.op.types(replace(node.attrs, **attrs), operands)
+            except (ShapeError, DtypeError):
+                unfit = True
+            except Exception:
+                # What an op says of operands that it never gets is its own matter.
+                continue
+            else:
+                pairs = zip(node.outputs, found, strict=True)
+                if all(v.type.shape and t == resized(v.type, count) for v, t in pairs):
+                    return True
+                unfit = True
+    # An op that answers nothing at all is judged by what it makes.
+    return not unfit and all(v.type.shape[:1] == (rows,) for v in node.outputs)
+
+
+def other_batches(node: Node, rows: int) -> list[int]:
+    """Numbers of samples to ask an op about. None is the length of an axis: what fits the batch by
+    chance fits no other number. A multiple, since an op may take so many at a time; one that is
+    near, and a smaller one, since it may take no more.
+    """
+    lengths = {1, *(n for v in (*node.inputs, *node.outputs) for n in v.type.shape)}
+    multiple = next(n for n in itertools.count(2 * rows, rows) if n not in lengths)
+    larger = next(n for n in itertools.count(rows + 1) if n not in lengths)
+    smaller = next((n for n in range(rows - 1, 1, -1) if n not in lengths), larger)
+    return list(dict.fromkeys((multiple, larger, smaller)))
 
 
 def with_batch(
-    node: Node, by_sample: Collection[str], rows: int, more: int
-) -> Iterator[tuple[Any, list[TensorType]]]:
-    """The attributes and operands of a node of `rows` samples as they may be for `more` of them.
+    node: Node, by_sample: Collection[str], rows: int, count: int
+) -> Iterator[tuple[dict[str, Any], list[TensorType]]]:
+    """Attributes that change, and operands, of a node of `rows` samples as they may be for others.
 
     Other operands, and attributes such as the shape of a reshape, that begin with as many as there
-    are samples either hold the batch or have this length by chance: tried are none, all, and then
-    ever fewer of them.
+    are samples either hold the batch or have this length by chance: tried are none, all, each
+    alone, and all but one.
     """
     held: list[int | str] = [
         index
         for index, v in enumerate(node.inputs)
         if v.name not in by_sample and v.type.shape[:1] == (rows,)
     ]
-    given = {name: grown(value, rows, more) for name, value in vars(node.attrs).items()}
-    held += [name for name, value in given.items() if value != getattr(node.attrs, name)]
-    for count in (0, *range(len(held), 0, -1)):
-        for chosen in itertools.combinations(held, count):
-            changed = {name: given[name] for name in chosen if isinstance(name, str)}
-            operands = [
-                longer(v.type, more) if v.name in by_sample or index in chosen else v.type
+    own = {f.name: getattr(node.attrs, f.name) for f in fields(node.attrs)}
+    given = {name: grown(value, rows, count) for name, value in own.items()}
+    held += [name for name, value in given.items() if value != own[name]]
+    every = frozenset(held)
+    alone = [frozenset({one}) for one in held]
+    for chosen in dict.fromkeys((frozenset(), every, *alone, *(every - one for one in alone))):
+        yield (
+            {name: given[name] for name in chosen if isinstance(name, str)},
+            [
+                resized(v.type, count) if v.name in by_sample or index in chosen else v.type
                 for index, v in enumerate(node.inputs)
-            ]
-            yield replace(node.attrs, **changed), operands
+            ],
+        )
 
 
-def grown(value: Any, rows: int, more: int) -> Any:
-    """An attribute that is a number of samples, or a shape that begins with one, of more samples;
-    any other as it is.
+def grown(value: Any, rows: int, count: int) -> Any:
+    """An attribute that is a number of samples, or a shape that begins with one, of so many; any
+    other as it is.
     """
     if isinstance(value, tuple) and value[:1] == (rows,):
-        return (more, *value[1:])
-    return more if type(value) is int and value == rows else value
+        return (count, *value[1:])
+    return count if type(value) is int and value == rows else value
 
 
-def longer(type: TensorType, rows: int) -> TensorType:
+def resized(type: TensorType, rows: int) -> TensorType:
     """The type of so many samples."""
     return replace(type, shape=(rows, *type.shape[1:]))
 

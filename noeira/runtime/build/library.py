@@ -86,12 +86,12 @@ class Library:
         return parse_plans(self.plans)
 
 
-def library_key(source: Source, builder: LibraryBuilder) -> str:
+def library_key(source: Source, builder: LibraryBuilder, cache: Cache | None = None) -> str:
     """The cache key of a unit: its whole text, what compiles it and how, and what processor it was
     written for; of one that is kept with its plans as objects, noeira's own sources too, for others
     may have other classes.
     """
-    own = own_digest() if source.parsed else ""
+    own = own_digest(cache) if source.parsed else ""
     return digest_of("unit", source.digest, own, *builder.key_parts)
 
 
@@ -108,7 +108,7 @@ def build_library(source: Source, builder: LibraryBuilder, cache: Cache) -> Libr
     the generated one; without, the generated one is put back and the edit kept beside it. Raises
     CompilerError with the compiler's message.
     """
-    key = library_key(source, builder)
+    key = library_key(source, builder, cache)
     entry, built = _get_or_build(key, Build(source, builder), cache)
     if config.EDITED.read():
         edit = _read_edit(entry)
