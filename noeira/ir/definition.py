@@ -63,15 +63,16 @@ def check_attrs(name: str, attrs: Any) -> None:
     """Raises VerifyError if a class is no dataclass, its own fields included, or is not frozen."""
     if not isinstance(attrs, type):
         raise VerifyError(f"{name}: Attrs must be a class, not {attrs!r}")
-    own = {**inspect.get_annotations(attrs)}
-    if own and "__dataclass_params__" not in vars(attrs):
+    params = getattr(attrs, "__dataclass_params__", None)
+    undecorated = inspect.get_annotations(attrs) and "__dataclass_params__" not in vars(attrs)
+    if params is None or undecorated:
         raise VerifyError(
             f"{name}: its Attrs, {attrs.__name__}, must be a dataclass: "
             "write @dataclass(frozen=True) above it"
         )
     if "__slots__" in vars(attrs):
         raise VerifyError(f"{name}: its Attrs, {attrs.__name__}, must have no slots")
-    if not attrs.__dataclass_params__.frozen:
+    if not params.frozen:
         raise VerifyError(
             f"{name}: its Attrs, {attrs.__name__}, must be frozen: "
             "write @dataclass(frozen=True) above it"

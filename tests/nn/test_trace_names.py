@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import stages
+from made_modules import MeanOutput
 from traced import lines
 
 import noeira
@@ -21,7 +22,6 @@ from noeira.nn import (
     Linear,
     LinearReLU,
     Loss,
-    Metric,
     Module,
     Param,
     Scope,
@@ -99,17 +99,6 @@ def test_a_module_may_not_call_a_result_like_a_value_of_every_program() -> None:
     assert names == ["0.linear", "1.ok", "1.ok.1"]
 
 
-class MeanOf(Metric):
-    """The sum of all elements, and their number."""
-
-    signature = "(*), (*) -> (), ()"
-
-    @classmethod
-    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, ...]:
-        count = scope.emit("constant", value=float(prediction.type.size))
-        return scope.emit("sum", prediction), count
-
-
 def with_inside(path: str, hint: str = "") -> Any:
     """A network with a bias at this path, whose module calls the sum that it gives `hint`."""
     *names, last = path.split(".")
@@ -159,7 +148,7 @@ def test_other_tensors_of_such_modules_are_free(path: str) -> None:
 
 def test_a_result_called_like_that_of_a_metric_makes_way() -> None:
     net, x = with_inside("metric.0.w", hint="sum"), np.ones((4, 3), np.float32)
-    options = {"loss": MSE, "metrics": [MeanOf], "batch": 2, "target": "reference"}
+    options = {"loss": MSE, "metrics": [MeanOutput], "batch": 2, "target": "reference"}
     program = noeira.compile(net, **options)
     program.load(evaluation=(x, x))
     assert program.evaluate() == {"loss": 0.0, "meanof": 1.0}

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import stages
+from made_modules import MeanOutput
 from traced import lines
 
 import noeira
 from noeira.ir.graph import Value
 from noeira.ir.interpret import interpret
 from noeira.job import job_of
-from noeira.nn import SGD, Buffer, Linear, Loss, Metric, Module, Scope
+from noeira.nn import SGD, Buffer, Linear, Loss, Module, Scope
 from noeira.tracing import trace
 
 
@@ -50,17 +51,6 @@ class Level(Loss):
     @classmethod
     def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
         return scope.emit("constant", value=2.5)
-
-
-class MeanOutput(Metric):
-    """The sum of all elements, and their number as a literal."""
-
-    signature = "(*), (*) -> (), ()"
-
-    @classmethod
-    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, ...]:
-        count = scope.emit("constant", value=float(prediction.type.size))
-        return scope.emit("sum", prediction), count
 
 
 def test_outputs_may_be_what_is_given_or_a_view_or_the_same_twice():

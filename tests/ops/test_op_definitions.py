@@ -307,6 +307,7 @@ def without_attrs(self: Any, x: Any) -> Any:
             {"Attrs": Thawed},
             "own: its Attrs, Thawed, must be frozen: write @dataclass(frozen=True)",
         ),
+        ({"Attrs": type("Plain", (), {})}, "own: its Attrs, Plain, must be a dataclass: write @"),
         ({"Attrs": Slotted}, "own: its Attrs, Slotted, must have no slots"),
         ({"Attrs": Bare(1)}, "own: Attrs must be a class, not Bare(k=1)"),
     ],
