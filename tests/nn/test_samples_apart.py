@@ -34,10 +34,11 @@ class PairsAttrs(Attrs):
 
 @dataclass(frozen=True)
 class HeadsAttrs(Attrs):
-    """rows: of the operand; heads: parts of its last axis."""
+    """rows: of the operand; heads: parts of its last axis; parts: the same."""
 
     rows: int = 1
     heads: int = 1
+    parts: int = 1
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def row_ops() -> Iterator[None]:
 
         def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
             rows, steps, width = args[0].shape
-            if rows != attrs.rows or width % attrs.heads:
+            if rows != attrs.rows or width % attrs.heads or attrs.heads != attrs.parts:
                 raise ShapeError("split_heads: other rows")
             shape = (rows, attrs.heads, steps, width // attrs.heads)
             return (TensorType(args[0].dtype, shape),)
@@ -82,8 +83,9 @@ def row_ops() -> Iterator[None]:
         name, operands = "few_rows", ("x", "others")
 
         def infer(self, attrs: Any, *args: Any, **kwargs: Any) -> Any:
-            if args[0].shape[0] > 8:
-                raise VerifyError("few_rows: at most 8 rows")
+            # Some say of what can never be that it is no graph at all.
+            if (rows := args[0].shape[0]) > 8:
+                raise (VerifyError if rows > 12 else ShapeError)("few_rows: at most 8 rows")
             return args[:1]
 
     own = (RowFlip, RowPick, RowPairs, SplitHeads, FewRows)
@@ -134,7 +136,7 @@ def test_in_evaluation_an_op_may_take_samples_in_pairs():
 def test_an_attribute_may_be_as_large_as_the_batch_by_chance(batch: int, heads: int):
     split = module(
         "(T, 8) -> (H, T, 8//H)".replace("H", str(heads)),
-        lambda s, x: s.emit("split_heads", x, rows=x.type.shape[0], heads=heads),
+        lambda s, x: s.emit("split_heads", x, rows=x.type.shape[0], heads=heads, parts=heads),
     )
     assert trace(split, batch=batch, phase="eval", input=((5, 8),))
 
