@@ -280,6 +280,12 @@ class Program:
             raise OptionError(f"steps takes a whole number of at least 1, not {n!r}")
         return self.loaded().steps(count)
 
+    def report(self) -> dict[str, float]:
+        """What the last `steps` told: `loss`, a mean over its samples; `lr`, the learning rate;
+        `step`, the updates that were made so far. Empty before the first.
+        """
+        return dict(self.loaded().told)
+
     def evaluate(self) -> dict[str, float]:
         """Loss and metrics over the loaded evaluation data, by name: `loss`, `accuracy`, …"""
         return self.loaded_evaluation().evaluate()

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import DataError, ShapeError
+from noeira.ir.graph import TRACE
 from noeira.ir.plan import OUTPUT, root_of
-from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, metric_count, metric_sum, total
+from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, STEP, metric_count, metric_sum, total
 from noeira.runtime.arguments import checked_samples, inputs_and_targets
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class TrainingData(ResidentData):
         self.bad, self.total = program.own_states[BAD], self.total_of(LOSS)
         self.shuffle = True
         self.ordered_epoch: int | None = None
+        self.told: dict[str, float] = {}
 
     def begin(self, shuffle: bool) -> None:
         """Go on where the program stands, if it stands in a data set of this length and order; else
@@ -101,6 +103,13 @@ class TrainingData(ResidentData):
         return int(self.cursor) // self.samples
 
     @property
+    def updates(self) -> int:
+        """Updates that the optimizer has made."""
+        declared = (s for s in self.points[0].graph.states if s.by != TRACE)
+        count = next(s.value.name for s in declared if s.value.name.endswith(f".{STEP}"))
+        return int(self.program.store.current(count))
+
+    @property
     def done(self) -> int:
         """Steps of the present epoch that are done."""
         return self.once.done(int(self.cursor) % self.samples)
@@ -124,7 +133,9 @@ class TrainingData(ResidentData):
                 if between is not None and between(did):
                     break
             seen = int(self.cursor) - first
-            return float(self.total) / max(seen, 1)
+            loss = float(self.total) / max(seen, 1)
+            self.told = {"loss": loss, "lr": self.program.lr, "step": self.updates}
+            return loss
 
     def native_call(self, most: int) -> int:
         """One call of an entry; gives the number of steps done."""

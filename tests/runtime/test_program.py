@@ -225,6 +225,14 @@ def test_regression_and_soft_targets_train() -> None:
         assert last < first
 
 
+def test_steps_are_reported() -> None:
+    program = noeira.compile(Small, loss=CrossEntropy, optimizer=Adam, batch=8)
+    program.load(*data(40))
+    assert program.report() == {}
+    loss = program.steps(3)
+    assert program.report() == {"loss": loss, "lr": program.lr, "step": 3}
+
+
 def test_the_learning_rate_is_a_state() -> None:
     x, y = data(10)
     program = noeira.compile(Small, loss=CrossEntropy, optimizer=SGD(lr=0.5), batch=10)
