@@ -15,6 +15,7 @@ from noeira.dump import Dumper
 from noeira.garbage import uncollected
 from noeira.ir.entry import Entry, Purpose
 from noeira.ir.plan import Plan
+from noeira.ir.states import STEP, optimizer_state
 from noeira.ir.text.dump import Dump
 from noeira.job import Job, check_unchanged
 from noeira.log import log_once
@@ -88,12 +89,13 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
         batch=options.batch,
         target=toolchain.name,
         seed=options.seed,
-        trains=options.optimizer is not None,
+        counter=optimizer_state(options.optimizer.op, STEP) if options.optimizer else "",
         evaluates=options.loss is not None,
         metrics=dict(zip(options.metric_names, (m.share for m in options.metrics), strict=True)),
         buffers=tuple(kind.buffers()),
         module=instance,
         choices=toolchain.choices,
+        parts=options.accumulate,
     )
 
 

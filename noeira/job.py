@@ -12,6 +12,7 @@ from noeira.ir.entry import (
     EVALUATE,
     FORWARD,
     GRADIENTS,
+    MICRO,
     STEP,
     STEPS,
     WITHOUT_DATA,
@@ -21,14 +22,19 @@ from noeira.ir.entry import (
     in_batches,
 )
 from noeira.ir.graph import ROOT, ComputeGraph, Input, Origin
+from noeira.ir.groups import freezes
 from noeira.ir.op import op
-from noeira.ir.states import COUNTER, EPOCH, LOSS, ORDER, SEED
+from noeira.ir.states import COUNTER, EPOCH, GRAD_NORM, LOSS, ORDER, SEED
 from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, Options, options_of, takes
+from noeira.passes.accumulate import Accumulate
+from noeira.passes.anneal import Anneal
 from noeira.passes.base import Pass
+from noeira.passes.clip import Clip
 from noeira.passes.dce import DeadCodeElimination
+from noeira.passes.ema import MovingAverage
 from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
@@ -64,12 +70,17 @@ class Job:
         """
         batch = self.options.batch
         found: dict[str, Callable[[], Entry]] = {
-            FORWARD: lambda: Entry(self.forward(), batch, "rows")
+            FORWARD: lambda: Entry(self.forward(), self.options.rows, "rows")
         }
         if self.options.loss is not None and self.net.parameters():
             found[GRADIENTS] = lambda: Entry(self.gradients(), batch, "batch")
+        if self.options.accumulate > 1:
+            found[MICRO] = lambda: Entry(self.step(complete=False), self.options.rows, "part")
         if self.options.optimizer is not None:
-            found[STEP] = lambda: Entry(self.step(), batch, "batch")
+            whole = self.options.accumulate == 1
+            found[STEP] = lambda: Entry(
+                self.step(), self.options.rows, "batch" if whole else "part"
+            )
         return found
 
     @property
@@ -110,12 +121,16 @@ class Job:
 
     def forward(self) -> Dump:
         """The network in evaluation mode."""
-        options = replace(self.options, loss=None, metrics=())
+        options = replace(self.options, batch=self.options.rows, loss=None, metrics=())
         return dump_of(self.graph(FORWARD, options, "eval"))
 
-    def step(self) -> Dump:
-        """One training step."""
-        return self.training_graph(STEP, self.options.batch, self.training_passes())
+    def step(self, complete: bool = True) -> Dump:
+        """One training step; or, where its gradients are added up over several parts of a batch,
+        its last part, or one before that.
+        """
+        rows = self.options.rows
+        name = STEP if complete else MICRO
+        return self.training_graph(name, rows, self.training_passes(rows, complete))
 
     def gradients(self) -> Dump:
         """Loss and gradients."""
@@ -133,12 +148,14 @@ class Job:
     def training(self, samples: int) -> DataPass:
         """Training steps over resident data, the smaller last batch included."""
 
-        def steps(name: str, rows: int) -> Entry:
-            resident = Resident(samples, ((LOSS, float(rows)),))
-            passes = (*self.training_passes(), resident)
+        def steps(name: str, rows: int, complete: bool) -> Entry:
+            passes = self.training_passes(rows, complete)
+            told = [one for one in passes if isinstance(one, Clip) and one.tells_norm]
+            weights = ((LOSS, float(rows)), *((GRAD_NORM, 1.0) for _ in told))
+            passes = (*passes, Resident(samples, weights))
             return Entry(self.training_graph(name, rows, passes), rows, "training")
 
-        return in_batches(STEPS, samples, self.options.batch, steps)
+        return in_batches(STEPS, samples, self.options.batch, steps, self.options.accumulate)
 
     def order(self, samples: int) -> Entry:
         """The order in which an epoch takes the samples of resident data."""
@@ -151,22 +168,35 @@ class Job:
     def evaluation(self, samples: int) -> DataPass:
         """Loss and metrics over resident data."""
 
-        def evaluate(name: str, rows: int) -> Entry:
+        def evaluate(name: str, rows: int, complete: bool) -> Entry:
             graph = self.graph(name, replace(self.options, batch=rows), "eval")
             weights = tuple((v.name, float(rows) if v.name == LOSS else 1.0) for v in graph.outputs)
             return Entry(dump_of(graph, (Resident(samples, weights),)), rows, "evaluation")
 
-        return in_batches(EVALUATE, samples, min(self.options.batch, samples), evaluate)
+        return in_batches(EVALUATE, samples, min(self.options.rows, samples), evaluate)
 
-    def training_passes(self) -> tuple[Pass, ...]:
-        """The passes that make a loss a training step."""
-        return (Vjp(), self.update(), Guard())
-
-    def update(self) -> ApplyOptimizer:
-        """The pass that appends the optimizer."""
-        assert self.options.optimizer is not None
-        chosen = self.options.optimizer
-        return ApplyOptimizer(chosen.op, chosen.lr, tuple(chosen.options().items()))
+    def training_passes(self, rows: int, complete: bool) -> tuple[Pass, ...]:
+        """The passes that make the loss of so many rows a training step, or a part of one that is
+        not its last.
+        """
+        options, groups = self.options, self.options.groups
+        assert options.optimizer is not None
+        op, lr = options.optimizer.op, options.optimizer.lr
+        # What is read by names need not be told of groups that freeze nothing.
+        passes: list[Pass] = [Vjp(groups=groups if freezes(groups) else ())]
+        if options.accumulate > 1:
+            passes.append(Accumulate(rows, complete))
+        if complete:
+            if (clip := options.clip) is not None:
+                passes.append(Clip(clip.op, tuple(clip.options().items()), groups))
+            if (schedule := options.schedule) is not None:
+                own = tuple(schedule.options().items())
+                passes.append(Anneal(schedule.op, own, op, lr, schedule.by_epoch))
+            own = tuple(options.optimizer.options().items())
+            passes.append(ApplyOptimizer(op, lr, own, groups=groups))
+            if options.ema is not None:
+                passes.append(MovingAverage(options.ema, op))
+        return (*passes, Guard())
 
     def training_graph(self, entry: str, rows: int, passes: tuple[Pass, ...]) -> Dump:
         """The network and its loss in training, and what is to be done with them."""

@@ -17,17 +17,22 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 from noeira.codegen.choices import ChoicesLike
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
-from noeira.ir.numbers import whole_number
+from noeira.ir.groups import Groups
+from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.random import check_seed
+from noeira.nn.clipping import Clipping, clipping
 from noeira.nn.core.criteria import check_metrics, target_patterns
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.instance import check_dtype
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.signature import Shape
+from noeira.nn.groups import Group, check_groups, groups_of
 from noeira.nn.loss import CrossEntropy, Loss, LossLike, loss_type
 from noeira.nn.metrics import Accuracy, Metric, MetricLike, metric_name, metric_types
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.optimizer import optimizer as optimizer_value
+from noeira.nn.schedule import Schedule
+from noeira.nn.schedule import schedule as schedule_value
 from noeira.runtime.targets import target_called
 
 Given: TypeAlias = Mapping[str, Any]
@@ -35,7 +40,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 # Options that may be None, which is as if they were not given.
-NONE = ("loss", "optimizer", "input", "metrics", "choices")
+NONE = ("loss", "optimizer", "input", "metrics", "choices", "schedule", "clip", "groups", "ema")
+# Options that say how an optimizer is used.
+OF_OPTIMIZER = ("schedule", "clip", "groups", "accumulate", "ema")
 
 
 class TraceOptions(TypedDict, total=False):
@@ -53,6 +60,11 @@ class GraphOptions(TraceOptions, total=False):
     """What decides all graphs of a program."""
 
     optimizer: Optimizer | type[Optimizer] | None
+    schedule: Schedule | None
+    clip: Clipping | None
+    groups: Mapping[str, Group] | None
+    accumulate: int
+    ema: float | None
 
 
 class CompileOptions(GraphOptions, total=False):
@@ -71,6 +83,17 @@ def counting_number(name: str, value: Any) -> int:
     return number
 
 
+def decay(value: Any) -> float:
+    """The decay of a moving average. Raises OptionError."""
+    number = finite_number(value)
+    if number is None or not 0 <= number < 1:
+        raise OptionError(
+            f"ema is the decay of a moving average, at least 0 and less than 1, such as 0.999, "
+            f"not {value!r}"
+        )
+    return number
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The options of a compile, each checked and in its one form. Made by `options_of`.
@@ -79,6 +102,9 @@ class Options:
     batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that
     the type leaves open. init: initial values. dtype: of the parameters. metrics: for `evaluate`;
     by default Accuracy, where the loss takes class numbers.
+    schedule: of the learning rate. clip: how gradients are clipped. groups: by name patterns, what
+    some parameters have of their own. accumulate: parts that a batch is taken in, whose gradients
+    are added up. ema: the decay of a moving average of the parameters.
     seed: of the initial values, and of the order of training data. target: `cpu`; `cuda`, a GPU;
     `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or `reference` (NumPy; also what
     `cpu` falls back to without a compiler, and says so). choices: a table of tuned choices or its
@@ -88,6 +114,11 @@ class Options:
     # read: makes the one form of what a user gives, or raises; what has none is as it is given.
     loss: type[Loss] | None = field(default=None, metadata={"read": loss_type})
     optimizer: Optimizer | None = field(default=None, metadata={"read": optimizer_value})
+    schedule: Schedule | None = field(default=None, metadata={"read": schedule_value})
+    clip: Clipping | None = field(default=None, metadata={"read": clipping})
+    groups: Groups = field(default=(), metadata={"read": groups_of})
+    accumulate: int = field(default=1, metadata={"read": partial(counting_number, "accumulate")})
+    ema: float | None = field(default=None, metadata={"read": decay})
     batch: int = field(default=1, metadata={"read": partial(counting_number, "batch")})
     input: Shape | tuple[Shape, ...] | None = None
     init: Initializer = field(default=Kaiming(), metadata={"read": initializer})
@@ -96,6 +127,11 @@ class Options:
     seed: int = field(default=0, metadata={"read": check_seed})
     target: str = field(default="cpu", metadata={"read": target_called})
     choices: Choices = NO_CHOICES
+
+    @property
+    def rows(self) -> int:
+        """The rows that are worked on at a time: a batch, or a part of it."""
+        return self.batch // self.accumulate
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -189,8 +225,19 @@ def check_together(net: type[Module], options: Options) -> None:
         raise OptionError("metrics need a loss, whose targets they read: loss=…, metrics=…")
     if options.optimizer is not None and not net.parameters():
         raise OptionError(f"{net!r} has no parameters, so there is nothing to train")
+    if options.batch % options.accumulate:
+        raise OptionError(
+            f"accumulate={options.accumulate} does not divide batch={options.batch}: a batch is "
+            f"taken in equal parts; batch={options.rows * options.accumulate or options.accumulate}"
+            " would do"
+        )
     if options.optimizer is not None:
         options.optimizer.check_fits(options.dtype)
+    given = [name for name in OF_OPTIMIZER if getattr(options, name) not in (None, (), 1)]
+    if given and options.optimizer is None:
+        raise OptionError(f"{given[0]} goes with an optimizer: loss=…, optimizer=…, {given[0]}=…")
+    if options.groups:
+        check_groups(options.groups, [info.path for info in net.parameters()])
 
 
 def with_default_metrics(

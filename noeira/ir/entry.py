@@ -15,12 +15,14 @@ from noeira.ir.text.dump import Dump
 # value that it gives): of those that need no data set the one that does most comes first.
 WITHOUT_DATA = STEP, GRADIENTS, FORWARD = "step", "gradients", "forward"
 STEPS, EVALUATE = "steps", "evaluate"
+# A part of a batch before its last, where gradients are added up over parts.
+MICRO = f"{STEP}.micro"
 # What a data set that a program has loaded is for.
 Purpose: TypeAlias = Literal["training", "evaluation"]
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
-# that its caller has; a data set that the program has loaded; the number of an epoch, to draw its
-# order.
-Reads: TypeAlias = Literal["rows", "batch", Purpose, "epoch"]
+# that its caller has, or one of its parts; a data set that the program has loaded; the number of an
+# epoch, to draw its order.
+Reads: TypeAlias = Literal["rows", "batch", "part", Purpose, "epoch"]
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,46 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class DataPass:
-    """Once through a data set of so many samples: entries in turn, each called so often in a row.
+class Round:
+    """Entries in turn, each called so often in a row; all of that so often.
 
-    Of no samples there are no turns. Where a program stands in it is the number of samples taken,
+    Of what trains, once through its turns is a step.
+    """
+
+    turns: tuple[tuple[Entry, int], ...]
+    times: int = 1
+
+    @property
+    def rows(self) -> int:
+        """The samples that one time takes."""
+        return sum(entry.rows * count for entry, count in self.turns)
+
+
+@dataclass(frozen=True)
+class Following:
+    """What comes next in a pass over data: an entry, how many calls of it in a row, and whether
+    each of these completes a step.
+    """
+
+    entry: Entry
+    calls: int
+    completes: bool
+
+
+@dataclass(frozen=True)
+class DataPass:
+    """Once through a data set of so many samples: rounds in turn.
+
+    Of no samples there are no rounds. Where a program stands in it is the number of samples taken,
     and nothing else: so each entry takes some.
     """
 
     samples: int = 0
-    turns: tuple[tuple[Entry, int], ...] = ()
+    rounds: tuple[Round, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises NoeiraError for an entry whose calls the number of samples would not tell."""
-        for entry, _ in self.turns:
+        for entry in self.entries:
             if entry.rows < 1:
                 raise NoeiraError(
                     f"{entry.name} takes no samples, so a pass over a data set cannot say when it "
@@ -63,36 +92,64 @@ class DataPass:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """The entries, each once."""
-        return tuple(dict.fromkeys(entry for entry, _ in self.turns))
+        return tuple(dict.fromkeys(e for each in self.rounds for e, _ in each.turns))
 
     @property
-    def calls(self) -> int:
-        """The calls of all turns."""
-        return sum(count for _, count in self.turns)
+    def steps(self) -> int:
+        """The steps of all rounds."""
+        return sum(each.times for each in self.rounds)
 
     def done(self, taken: int) -> int:
-        """The calls that have taken the first so many samples."""
-        calls = 0
-        for entry, count in self.turns:
-            here = min(count, taken // entry.rows)
-            calls, taken = calls + here, taken - here * entry.rows
-        return calls
+        """The steps that are complete when so many samples have been taken."""
+        steps = 0
+        for each in self.rounds:
+            here = min(each.times, taken // each.rows)
+            steps, taken = steps + here, taken - here * each.rows
+        return steps
 
-    def following(self, done: int) -> tuple[Entry, int]:
-        """The entry that comes after so many calls, fewer than all, and how often in a row."""
-        for entry, count in self.turns:
-            if done < count:
-                return entry, count - done
-            done -= count
+    def following(self, taken: int) -> Following:
+        """What comes when so many samples have been taken, fewer than all."""
+        for each in self.rounds:
+            if taken < each.times * each.rows:
+                return following_in(each, taken)
+            taken -= each.times * each.rows
         raise ValueError("there is no call after the last one")
 
 
-def in_batches(name: str, samples: int, batch: int, entry: Callable[[str, int], Entry]) -> DataPass:
-    """Once through a data set: whole batches, then what is left by an entry of its own.
+def following_in(each: Round, taken: int) -> Following:
+    """What comes in a round of which so many samples have been taken."""
+    before, taken = divmod(taken, each.rows)
+    if len(each.turns) == 1 and each.turns[0][1] == 1:
+        return Following(each.turns[0][0], each.times - before, True)
+    for entry, count in each.turns:
+        if taken < count * entry.rows:
+            return Following(entry, count - taken // entry.rows, entry is each.turns[-1][0])
+        taken -= count * entry.rows
+    raise ValueError("fewer samples than a round has were taken")
 
-    entry: makes the entry of a name that takes so many rows.
+
+def in_batches(
+    name: str, samples: int, batch: int, entry: Callable[[str, int, bool], Entry], parts: int = 1
+) -> DataPass:
+    """Once through a data set: whole batches, then what is left. A batch is taken in so many
+    `parts`: each but its last by the entry NAME.micro, and the last, which completes a step, by
+    NAME; what is left that is no whole part, by NAME.last.
+
+    entry: makes the entry of a name that takes so many rows; told whether it completes a step.
     """
     full, rest = divmod(samples, batch)
-    turns = [(entry(name, batch), full)] if full else []
-    turns += [(entry(f"{name}.last", rest), 1)] if rest else []
-    return DataPass(samples, tuple(turns))
+    rows = batch // parts
+    whole, left = divmod(rest, rows)
+
+    def turns(before: int, name: str, rows_of_last: int) -> tuple[tuple[Entry, int], ...]:
+        made = ((entry(f"{called}.micro", rows, False), before),) if before else ()
+        return (*made, (entry(name, rows_of_last, True), 1))
+
+    called, rounds = name, list[Round]()
+    if full:
+        rounds.append(Round(turns(parts - 1, name, rows), full))
+    if left:
+        rounds.append(Round(turns(whole, f"{name}.last", left)))
+    elif whole:
+        rounds.append(Round(turns(whole - 1, name, rows)))
+    return DataPass(samples, tuple(rounds))

@@ -9,13 +9,15 @@ States, the memory that outlives a call, and whose they are:
     %tick                       trace            trace            the module instance
     %gradients                  keep_gradients   keep_gradients   the module instance
     %OP.m, %OP.v, %OP.step      update           update           the module instance, for OP
+    %ema                        ema              ema              the module instance
     %seed                       trace            nobody           the program
     %draws                      trace            trace            the program
-    %lr                         update           its user         the program
+    %lr                         update, anneal   its user         the program
+    %epoch_steps                anneal           nobody           the program, for its data set
+    %gathered, %gathered_rows   accumulate       accumulate       the program
     %cursor %bad %total.RESULT  resident         resident         the program, for its data set
 
-A checkpoint has them all but %gradients, %bad and %total.RESULT, which say nothing to a later call
-(`outlives`).
+A checkpoint has them all but those that say nothing to a later step (`outlives`).
 
 What belongs to an instance is shared by its programs, and copied and pickled with it. Moments carry
 the name of their optimizer's op, so that no other one takes them for its own: averages of squares
@@ -45,17 +47,33 @@ FIRST_MOMENT, SECOND_MOMENT, STEP = "m", "v", "step"
 # The learning rate, the samples taken so far, and the tick of the first call that was not ok, or
 # -1.
 LEARNING_RATE, CURSOR, BAD = "lr", "cursor", "bad"
+# The moving average of the parameters; the updates in an epoch, for schedules that count epochs.
+EMA, EPOCH_STEPS = "ema", "epoch_steps"
+# Gradients that are added up over batches of one step, and the rows that they are of, by now.
+GATHERED, GATHERED_ROWS = "gathered", "gathered_rows"
 
 # Inputs, and the values that passes look for.
 INPUT, TARGET, ORDER = "x", "target", "order"
 # What the order of an epoch follows from, beside the seed.
 EPOCH = "epoch"
 LOSS, OK, GRADS = "loss", "ok", "grads"
+# Gradients as the optimizer reads them: the mean over the batches of a step, then those clipped.
+MEAN_GRADS, CLIPPED = "grads.mean", "grads.clipped"
+# The norm of all gradients before clipping, the factor that clips them, the scheduled rate.
+GRAD_NORM, CLIP, RATE = "grad_norm", "clip", "rate"
 
-INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK})
-PROGRAMS = frozenset({SEED, DRAWS, LEARNING_RATE, CURSOR, BAD})
+INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK, EMA})
+# States that say nothing to a later step.
+PASSING = frozenset({GRADIENTS, BAD, EPOCH_STEPS, GATHERED, GATHERED_ROWS})
+PROGRAMS = frozenset(
+    {SEED, DRAWS, LEARNING_RATE, CURSOR, BAD, EPOCH_STEPS, GATHERED, GATHERED_ROWS}
+)
 # Names that nothing in a network may have.
-RESERVED = INSTANCES | PROGRAMS | {INPUT, TARGET, ORDER, LOSS, OK, GRADS}
+RESERVED = (
+    INSTANCES
+    | PROGRAMS
+    | {INPUT, TARGET, ORDER, LOSS, OK, GRADS, MEAN_GRADS, CLIPPED, GRAD_NORM, CLIP, RATE}
+)
 # Those that passes make of others, by `total` and `data_set`; and those of metrics.
 RESERVED_FORMS = re.compile(rf"total\..*|data\.({INPUT}|{TARGET})\d*")
 METRICS = re.compile(r"metric\.\d+\.(sum|count)")
@@ -107,8 +125,8 @@ def is_of_program(name: str) -> bool:
 
 
 def outlives(name: str) -> bool:
-    """Whether training needs a state to go on where it stopped."""
-    return name not in (GRADIENTS, BAD) and not name.startswith(total(""))
+    """Whether training needs a state to go on where it stopped, between two steps."""
+    return name not in PASSING and not name.startswith(total(""))
 
 
 def is_reserved(name: str) -> bool:

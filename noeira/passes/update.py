@@ -21,19 +21,29 @@ from noeira.errors import VerifyError
 from noeira.ir.attributes import filled
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
+from noeira.ir.groups import Groups, numbers_by_member
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
-from noeira.ir.ranges import ranges_of
-from noeira.ir.states import COUNTER, GRADS, LEARNING_RATE, LOSS, OK, STEP, optimizer_state
-from noeira.ir.types import Layout, TensorType
-from noeira.passes.base import Extends, defined, parameters
+from noeira.ir.ranges import ranges_by_member, ranges_of
+from noeira.ir.states import CLIP, GRAD_NORM, LOSS, OK, RATE, optimizer_state
+from noeira.ir.types import Layout
+from noeira.passes.base import (
+    Extends,
+    defined,
+    learning_rate,
+    made,
+    newest_gradients,
+    parameters,
+    updates_made,
+)
 
 
 @dataclass(frozen=True)
 class ApplyOptimizer(Extends):
     """Append the optimizer `op` with its `options` (pairs of attribute and value).
 
-    Weight decay acts on the members of the layout that are marked so; the others have none.
+    Weight decay acts on the members of the layout that are marked so; the others have none. groups:
+    what some parameters have of their own. What `clip` and `anneal` gave, the optimizer reads.
     """
 
     name: ClassVar[str] = "update"
@@ -41,22 +51,25 @@ class ApplyOptimizer(Extends):
     lr: float = 0.001
     options: tuple[tuple[str, Any], ...] = ()
     loss: str = LOSS
+    groups: Groups = ()
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
         params = parameters(graph, self.name).value
-        grads, loss = defined(graph, GRADS, self.name), defined(graph, self.loss, self.name)
-        scalar = TensorType(params.type.dtype, ())
+        grads = newest_gradients(graph, self.name)
+        norm, clip = made(graph, GRAD_NORM), made(graph, CLIP)
+        watched = [defined(graph, self.loss, self.name), *([] if norm is None else [norm])]
         with builder.at(Origin(ROOT, f"optimizer {self.op}", self.name)):
             moments = [builder.state(name, params.type) for name in self.moments()]
-            lr = builder.state(LEARNING_RATE, scalar, initial=(f"constant({self.lr!r})",))
-            step = builder.state(optimizer_state(self.op, STEP), COUNTER)
-            ok = builder.emit("finite", loss, hint=OK)
-            operands = (params, grads, lr, step, ok, *moments)
+            lr = learning_rate(builder, params.type.dtype, self.lr)
+            step = updates_made(builder, self.op)
+            ok = builder.emit("finite", *watched, hint=OK)
+            operands = (params, grads, made(graph, RATE) or lr, step, ok, *moments)
             following = builder.emit(
                 self.op,
                 *operands,
-                **self.attrs(graph.layout(params.type.layout or "")),
+                *([] if clip is None else [clip]),
+                **self.attrs(graph.layout(params.type.layout or ""), clip),
                 hint=tuple(f"{v.name}.next" for v in (params, *moments)),
             )
             counted = builder.emit("count", step, ok, hint=f"{step.name}.next")
@@ -71,12 +84,17 @@ class ApplyOptimizer(Extends):
             raise VerifyError('update: options are pairs such as ["beta1", 0.9]')
         return dict(self.options)
 
-    def attrs(self, layout: Layout) -> dict[str, Any]:
-        """The attributes of the optimizer's node over such a layout. Raises VerifyError."""
+    def attrs(self, layout: Layout, clip: Value | None = None) -> dict[str, Any]:
+        """The attributes of the optimizer's node over such a layout. clip: the factor on gradients,
+        or one for each tensor that is trained. Raises VerifyError.
+        """
         options = self.given()
-        if options.get("weight_decay"):
-            none = (("weight_decay", 0.0),)
-            numbers = {member.name: () if member.decay else none for member in layout.members}
+        numbers = numbers_by_member(layout, self.groups, bool(options.get("weight_decay")))
+        if not numbers:
+            raise VerifyError("update: every parameter is frozen: nothing would be trained")
+        if clip is not None and clip.type.shape:
+            options["ranges"] = ranges_by_member(layout, numbers)
+        elif any(numbers.values()) or len(numbers) < len(layout.members):
             options["ranges"] = ranges_of(layout, numbers)
         return options
 

@@ -20,16 +20,20 @@ from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, State, Value
+from noeira.ir.groups import Groups, frozen
 from noeira.ir.states import GRADS, LOSS
 from noeira.passes.base import Extends, parameters
 
 
 @dataclass(frozen=True)
 class Vjp(Extends):
-    """Gradients of `loss` in every parameter, as the value %grads."""
+    """Gradients of `loss` in every parameter, as the value %grads; those that are frozen in one of
+    the `groups` have gradients of zero.
+    """
 
     name: ClassVar[str] = "vjp"
     loss: str = LOSS
+    groups: Groups = ()
 
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder = Builder.of(graph)
@@ -41,7 +45,9 @@ class Vjp(Extends):
         params = parameters(graph, self.name)
         with builder.at(Origin(ROOT, "gradient of the loss", self.name)):
             one = builder.emit("constant", value=1.0, dtype=loss.type.dtype, hint=f"d.{self.loss}")
-        found = gradients(builder, {loss.name: one}, params.members, self.name)
+        still = frozen((member.name for member in params.members), self.groups)
+        wanted = [member for member in params.members if member.name not in still]
+        found = gradients(builder, {loss.name: one}, wanted, self.name)
         with builder.at(Origin(ROOT, "gradients side by side", self.name)):
             self.pack(builder, graph, params, found)
         return builder.done(graph.outputs)

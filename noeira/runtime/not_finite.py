@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,7 @@ from noeira.errors import NotFiniteError
 from noeira.ir.arrays import is_float
 from noeira.ir.graph import Node
 from noeira.ir.interpret import interpret
-from noeira.ir.ops.optimizer import Optimizer
-from noeira.ir.states import TICK
+from noeira.ir.states import LOSS, TICK
 from noeira.runtime.arguments import place
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ class Found(Exception):
 
 
 def not_finite(program: Program, entry: EntryPoint, tick: int) -> NotFiniteError:
-    """The error for a step whose loss was not finite: names the first parameter, element of the
-    data or node that is not.
+    """The error for a step whose loss, or gradient norm, was not finite: names the first parameter,
+    element of the data or node that is not.
 
     tick: what the step had for %tick, from which its random numbers followed.
     """
-    head = f"the loss of step {updates(program, entry) + 1} is not finite"
+    what = "gradient norm" if math.isfinite(entry.output(LOSS)) else "loss"
+    head = f"the {what} of step {program.updates + 1} is not finite"
     tail = "parameters, moments and counters are as they were before it"
     for name in program.params:
         if first_not_finite(program.params[name]) is not None:
@@ -46,12 +47,6 @@ def not_finite(program: Program, entry: EntryPoint, tick: int) -> NotFiniteError
     return NotFiniteError(
         f"{head}: the first result that is not is {node.outputs[0]}, the {where}; {tail}"
     )
-
-
-def updates(program: Program, entry: EntryPoint) -> int:
-    """The updates that the optimizer of a training entry has made so far."""
-    node = next(n for n in entry.graph.nodes if isinstance(n.op, Optimizer))
-    return int(program.store.current(node.inputs[node.op.operands.index("step")].name))
 
 
 def bad_element(node: Node, rows: np.ndarray, entry: EntryPoint) -> str:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.arrays import dtype_name
 from noeira.ir.choices import NO_CHOICES, Choices
-from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, STEP, STEPS
+from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, MICRO, STEP, STEPS
 from noeira.ir.graph import Input
-from noeira.ir.initial import begin_state
 from noeira.ir.numbers import finite_number, whole_number
-from noeira.ir.states import LEARNING_RATE, LOSS, is_of_program
+from noeira.ir.states import (
+    EMA,
+    EPOCH_STEPS,
+    GATHERED_ROWS,
+    LEARNING_RATE,
+    LOSS,
+    PARAMS,
+)
 from noeira.ir.types import DTYPES
 from noeira.runtime import resume
 from noeira.runtime.arguments import inputs_and_targets, label
-from noeira.runtime.batches import call_on_batch, call_on_rows
+from noeira.runtime.batches import call_in_parts, call_on_batch, call_on_rows
+from noeira.runtime.entries import ADVICE, EPOCHS_UNKNOWN, BuildResident, Entries
 from noeira.runtime.interrupts import PutOff
 from noeira.runtime.resident import (
     EvaluationData,
@@ -26,38 +34,28 @@ from noeira.runtime.resident import (
     evaluation_samples,
     training_samples,
 )
-from noeira.runtime.store import Store, aligned_zeros
+from noeira.runtime.store import Store
 from noeira.runtime.tensors import Parameters, Tensors
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from noeira.ir.entry import Entry, Purpose
     from noeira.runtime.built_unit import BuiltUnit
-    from noeira.runtime.entry_point import EntryPoint
-    from noeira.runtime.resident import BuiltData
 
 
-# Builds the entries of resident data sets, given the number of samples of each.
-BuildResident: TypeAlias = "Callable[[Mapping[Purpose, int]], dict[Purpose, BuiltData]]"
-
-# What makes a program have an entry.
-ADVICE = {
-    STEP: "compile it with loss=… and optimizer=…",
-    GRADIENTS: "compile it with loss=…",
-    STEPS: "call load(x, y) first",
-    EVALUATE: "call load(evaluation=(x, y)) first",
-}
-# Characters of a network's type in messages.
-LONGEST_TITLE = 60
+# Why no step can be made, and no average taken.
+AVERAGED = "inside averaged() the network has its averages: train after the block"
+NO_AVERAGE = "there is no average of the parameters: compile(…, ema=0.999)"
 
 
-class Program:
+class Program(Entries):
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
     `reference`. choices: the table it is compiled with. metrics: by the names that
-    `evaluate` gives them, whether each is a share of a whole. buffers: their paths.
+    `evaluate` gives them, whether each is a share of a whole. buffers: their paths. counter: the
+    state that counts updates of the optimizer; empty if there is none. parts: those that a batch is
+    taken in.
     """
 
     def __init__(
@@ -71,27 +69,21 @@ class Program:
         batch: int,
         target: str,
         seed: int,
-        trains: bool,
+        counter: str,
         evaluates: bool,
         metrics: Mapping[str, bool] | None = None,
         buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,
+        parts: int = 1,
     ) -> None:
-        self.trains, self.evaluates, self.metrics = trains, evaluates, metrics or {}
-        self.name, self.store, self.batch, self.target, self.seed = name, store, batch, target, seed
-        self.module, self.choices = module, choices
-        self.build_entries, self.build_resident, self.inputs = build_entries, build_resident, inputs
-        self.own_states: dict[str, np.ndarray] = {}
-        self.units: list[BuiltUnit] = []
-        self.entries: dict[str, EntryPoint] = {}
-        self.declared: dict[str, Entry] = {}
-        self.training: TrainingData | None = None
-        self.evaluation: EvaluationData | None = None
+        self.counter, self.evaluates, self.metrics = counter, evaluates, metrics or {}
+        self.batch, self.target, self.inputs = batch, target, inputs
+        self.choices, self.parts = choices, parts
         # The data set that %cursor counts the samples of: their number, and whether it is shuffled.
         self.stands_in: tuple[int, bool] | None = None
         self.params, self.tensors = Parameters(store), Tensors(store, buffers)
-        self.ready = self.closed = False
+        super().__init__(name, store, build_entries, build_resident, module, seed)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises NoeiraError for what has been compiled in, and for a misspelt name, which would
@@ -100,57 +92,11 @@ class Program:
         if "closed" in self.__dict__:
             if name == "batch":
                 raise NoeiraError(f"batch was compiled in: compile(…, batch={value!r})")
-            if name != "lr" and name not in self.__dict__:
+            known = name in self.__dict__ or getattr(getattr(Program, name, None), "fset", None)
+            if not known:
                 hint = "; did you mean lr?" if "learn" in name or "rate" in name else ""
                 raise NoeiraError(f"{name} of a program cannot be set{hint}")
         super().__setattr__(name, value)
-
-    def have(self, base: BuiltUnit) -> None:
-        """Have the entries of this unit, and those of the data that are loaded."""
-        loaded = (self.training, self.evaluation)
-        self.units = [base, *(data.unit for data in loaded if data is not None)]
-        self.entries = {name: e for unit in self.units for name, e in unit.entries.items()}
-        self.declared = {entry.name: entry for unit in self.units for entry in unit.declared}
-
-    def prepare(self) -> Program:
-        """Build the entries that need no data set, if that has not been done."""
-        if not self.ready:
-            unit = self.build_entries()
-            self.connect_all(unit)
-            self.have(unit)
-            self.ready = True
-        return self
-
-    def connect_all(self, unit: BuiltUnit) -> None:
-        """Give the entries of a unit the memory of their states."""
-        for entry in unit.entries.values():
-            self.connect(entry)
-
-    def connect(self, entry: EntryPoint) -> None:
-        """Give an entry the memory of its states."""
-        for state in entry.graph.states:
-            name, type = state.value.name, state.value.type
-            own = is_of_program(name)
-            fresh = name not in (self.own_states if own else self.store.memory)
-            if own:
-                array = self.own_states.setdefault(name, aligned_zeros(type))
-            else:
-                array = self.store.array(name, type)
-            if fresh:
-                graph = entry.graph
-                begin_state(graph.states, graph.layouts, state, self.seed, array)
-            entry.bind_state(name, array, None if own else self.store)
-
-    def entry(self, name: str) -> EntryPoint:
-        """An entry point by name. Raises NoeiraError that says what is missing."""
-        found = self.entries.get(name)
-        if found is not None:
-            return found
-        self.check_open()
-        if name not in self.prepare().entries:
-            advice = ADVICE.get(name, f"it has {', '.join(self.entries)}")
-            raise NoeiraError(f"{self.title} has no {name}: {advice}")
-        return self.entries[name]
 
     def run(self, name: str, *given: Any) -> dict[str, Any]:
         """Call an entry of the program once; gives its results by their names.
@@ -165,13 +111,26 @@ class Program:
         if len(given) != len(entry.inputs):
             names = ", ".join(map(label, entry.inputs.values()))
             raise ShapeError(f"{name} takes ({names}), got {len(given)} arrays")
+        self.check_steps(name)
         with self.store.lock:
             if reads == "rows":
-                results = call_on_rows(entry, given, self.batch)
+                results = call_on_rows(entry, given, self.batch // self.parts)
+            elif reads == "part":
+                return self.in_parts(given)
             else:
                 call_on_batch(entry, given, self.batch)
                 results = [array.copy() for array in entry.outputs()]
         return {v.name: made for v, made in zip(entry.graph.outputs, results, strict=True)}
+
+    def in_parts(self, given: Sequence[Any]) -> dict[str, Any]:
+        """A step on a batch, part by part; gives its results by their names."""
+        entries = [*[self.entry(MICRO)] * (self.parts - 1), self.entry(STEP)]
+        return call_in_parts(entries, given, self.batch, self.own_states[GATHERED_ROWS])
+
+    def check_steps(self, name: str) -> None:
+        """Raises NoeiraError if an entry makes steps and none can be made now."""
+        if self.blocked and name in (STEP, STEPS):
+            raise NoeiraError(self.blocked)
 
     def step(self, x: Any, y: Any) -> float:
         """One training step on a batch; gives the loss before the update.
@@ -180,6 +139,12 @@ class Program:
         not finite leaves parameters, moments, buffers and the count of updates as they
         were. Raises ShapeError or DtypeError.
         """
+        if self.blocked:
+            self.check_steps(STEP)
+        if self.parts > 1:
+            given = inputs_and_targets(self.entry(STEP).graph.inputs, x, y)
+            with self.store.lock:
+                return float(self.in_parts(given)[LOSS])
         return self.loss_of(STEP, x, y)
 
     def gradients(self, x: Any, y: Any) -> float:
@@ -197,7 +162,7 @@ class Program:
         entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
         with self.store.lock:
-            results = call_on_rows(entry, given, self.batch)
+            results = call_on_rows(entry, given, self.batch // self.parts)
         return results[0] if len(results) == 1 else tuple(results)
 
     def loss_of(self, name: str, x: Any, y: Any) -> float:
@@ -278,11 +243,13 @@ class Program:
         count = whole_number(n)
         if count is None or count < 1:
             raise OptionError(f"steps takes a whole number of at least 1, not {n!r}")
+        self.check_steps(STEPS)
         return self.loaded().steps(count)
 
     def report(self) -> dict[str, float]:
-        """What the last `steps` told: `loss`, a mean over its samples; `lr`, the learning rate;
-        `step`, the updates that were made so far. Empty before the first.
+        """What the last `steps` told: `loss`, a mean over its samples; `grad_norm`, if gradients
+        are clipped by their norm, the mean over its steps of that before; `lr`, the learning rate
+        of its last step; `step`, the updates made so far. Empty before the first.
         """
         return dict(self.loaded().told)
 
@@ -319,50 +286,56 @@ class Program:
             raise OptionError(f"lr cannot be {value!r}, which does not fit in {dtype}")
         state[...] = rate
 
+    @property
+    def trains(self) -> bool:
+        """Whether it has an optimizer."""
+        return bool(self.counter)
+
+    @property
+    def updates(self) -> int:
+        """The updates that its optimizer has made of the network."""
+        self.prepare()
+        return int(self.store.current(self.counter)) if self.trains else 0
+
+    @property
+    def epoch_steps(self) -> int:
+        """The updates in an epoch, for a schedule that counts epochs: `load` knows how many, for
+        batches of one's own they are assigned.
+        """
+        self.entry(STEP)
+        return int(self.own_states.get(EPOCH_STEPS, 0))
+
+    @epoch_steps.setter
+    def epoch_steps(self, value: int) -> None:
+        count = whole_number(value)
+        if count is None or count < 1:
+            raise OptionError(f"epoch_steps must be a whole number of at least 1, not {value!r}")
+        self.entry(STEP)
+        if EPOCH_STEPS in self.own_states:
+            self.own_states[EPOCH_STEPS][...] = count
+            self.blocked = "" if self.blocked == EPOCHS_UNKNOWN else self.blocked
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """In a `with` block, the network has the moving averages of its parameters: `forward`,
+        `evaluate`, `params`, `tensors` are about these, and no step is made. Compiled with `ema=`.
+        """
+        self.prepare()
+        if EMA not in self.store.memory or self.blocked == AVERAGED:
+            raise NoeiraError(NO_AVERAGE if self.blocked != AVERAGED else AVERAGED)
+        before, self.blocked = self.blocked, AVERAGED
+        self.store.exchange(PARAMS, EMA)
+        try:
+            yield
+        finally:
+            self.store.exchange(PARAMS, EMA)
+            self.blocked = before
+
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""
         if LEARNING_RATE not in self.own_states:
             self.entry(STEP)
         return self.own_states[LEARNING_RATE]
-
-    @property
-    def title(self) -> str:
-        """What messages call the network: its type as it is written, unless that is long."""
-        text = repr(type(self.module))
-        return text if len(text) <= LONGEST_TITLE else f"{self.name}[…]"
-
-    @property
-    def plans(self) -> dict[str, Any]:
-        """The plan (or, for the reference, the graph) of every entry."""
-        return {name: entry.runs() for name, entry in self.entries.items()}
-
-    @property
-    def source(self) -> str:
-        """The generated source of every unit."""
-        return "\n".join(dict.fromkeys(unit.source for unit in self.units))
-
-    def close(self) -> None:
-        """Let go of the program's memory; the parameters stay with the module instance."""
-        self.closed = True
-        self.entries, self.declared, self.own_states, self.units = {}, {}, {}, []
-        self.training = self.evaluation = None
-        self.store.settle()
-        self.build_entries = self.build_resident = self.gone
-
-    def gone(self, *given: object) -> NoReturn:
-        """What building gives after `close`."""
-        raise NoeiraError(f"the program {self.name} is closed")
-
-    def check_open(self) -> None:
-        """Raises NoeiraError after `close`."""
-        if self.closed:
-            self.gone()
-
-    def __reduce__(self) -> NoReturn:
-        raise NoeiraError(
-            f"the program {self.name} cannot be pickled or copied: pickle or copy program.module "
-            "and compile that, or write program.save(path), to go on training elsewhere"
-        )
 
     def __enter__(self) -> Program:
         return self

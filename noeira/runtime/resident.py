@@ -9,16 +9,28 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import DataError, ShapeError
-from noeira.ir.graph import TRACE
 from noeira.ir.plan import OUTPUT, root_of
-from noeira.ir.states import BAD, CURSOR, LOSS, ORDER, STEP, metric_count, metric_sum, total
+from noeira.ir.states import (
+    BAD,
+    CURSOR,
+    GATHERED_ROWS,
+    GRAD_NORM,
+    LOSS,
+    ORDER,
+    RATE,
+    metric_count,
+    metric_sum,
+    total,
+)
 from noeira.runtime.arguments import checked_samples, inputs_and_targets
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from noeira.errors import NotFiniteError
     from noeira.ir.entry import DataPass, Purpose
     from noeira.runtime.built_unit import BuiltUnit
+    from noeira.runtime.entry_point import EntryPoint
     from noeira.runtime.program import Program
 
 # The entries of a data set, and how it is gone through.
@@ -67,10 +79,14 @@ class TrainingData(ResidentData):
 
     def __init__(self, program: Program, unit: BuiltUnit, once: DataPass) -> None:
         super().__init__(program, unit, once)
-        self.bad, self.total = program.own_states[BAD], self.total_of(LOSS)
+        self.bad = program.own_states[BAD]
+        names = [v.name for v in self.points[-1].graph.outputs if v.name in (LOSS, GRAD_NORM)]
+        self.totals = {name: self.total_of(name) for name in names}
         self.shuffle = True
         self.ordered_epoch: int | None = None
+        # What the last steps told, and the entry that completed the last one.
         self.told: dict[str, float] = {}
+        self.latest: EntryPoint | None = None
 
     def begin(self, shuffle: bool) -> None:
         """Go on where the program stands, if it stands in a data set of this length and order; else
@@ -78,6 +94,7 @@ class TrainingData(ResidentData):
         """
         self.shuffle, self.ordered_epoch = shuffle, None
         self.bad[...] = -1
+        self.program.epoch_steps = self.batches
         if self.program.stands_in != (self.samples, shuffle):
             self.program.stands_in = self.samples, shuffle
             self.cursor[...] = 0
@@ -103,13 +120,6 @@ class TrainingData(ResidentData):
         return int(self.cursor) // self.samples
 
     @property
-    def updates(self) -> int:
-        """Updates that the optimizer has made."""
-        declared = (s for s in self.points[0].graph.states if s.by != TRACE)
-        count = next(s.value.name for s in declared if s.value.name.endswith(f".{STEP}"))
-        return int(self.program.store.current(count))
-
-    @property
     def done(self) -> int:
         """Steps of the present epoch that are done."""
         return self.once.done(int(self.cursor) % self.samples)
@@ -117,41 +127,65 @@ class TrainingData(ResidentData):
     @property
     def batches(self) -> int:
         """Steps in an epoch."""
-        return self.once.calls
+        return self.once.steps
 
     def steps(self, n: int, between: Callable[[int], bool] | None = None) -> float:
         """`n` steps; gives the mean loss of the samples seen.
 
-        between: told the number of steps after each native call; True ends it early.
-        Raises NotFiniteError.
+        between: told the number of steps after each native call that completes some; True ends it
+        early. Raises NotFiniteError.
         """
         with self.program.store.lock:
-            first, self.total[...] = int(self.cursor), 0.0
-            while n:
-                did = self.native_call(n)
-                n -= did
-                if between is not None and between(did):
-                    break
+            first, done = int(self.cursor), 0
+            for total_of in self.totals.values():
+                total_of[...] = 0.0
+            while done < n:
+                if did := self.native_call(n - done):
+                    done += did
+                    if between is not None and between(did):
+                        break
             seen = int(self.cursor) - first
-            loss = float(self.total) / max(seen, 1)
-            self.told = {"loss": loss, "lr": self.program.lr, "step": self.updates}
-            return loss
+            return self.tell(done, max(seen, 1))
+
+    def tell(self, steps: int, samples: int) -> float:
+        """Keep what so many steps over so many samples told; gives their mean loss."""
+        loss = float(self.totals[LOSS]) / samples
+        self.told = {"loss": loss}
+        if GRAD_NORM in self.totals:
+            self.told[GRAD_NORM] = float(self.totals[GRAD_NORM]) / max(steps, 1)
+        # The last entry completes a step, and so has a rate of its own if there is a schedule.
+        rates = [v.name for v in self.points[-1].graph.outputs if v.name == RATE]
+        rate = self.latest.output(RATE) if rates and self.latest is not None else self.program.lr
+        self.told |= {"lr": float(rate), "step": self.program.updates}
+        return loss
 
     def native_call(self, most: int) -> int:
-        """One call of an entry; gives the number of steps done."""
+        """One call of an entry; gives the number of steps that it completed, `most` at most."""
         if self.epoch != self.ordered_epoch:
             self.draw_order(self.epoch)
-        entry, left = self.once.following(self.done)
-        point = self.unit.entries[entry.name]
-        did = point.run(min(most, left))
+        following = self.once.following(int(self.cursor) % self.samples)
+        point = self.unit.entries[following.entry.name]
+        did = point.run(min(most, following.calls) if following.completes else following.calls)
         if int(self.bad) >= 0:
-            # The bad step changed nothing, so its batch comes next: the caller may change
-            # something and go on.
-            tick, self.bad[...] = int(self.bad), -1
-            from noeira.runtime.not_finite import not_finite
-
-            raise not_finite(self.program, point, tick)
+            raise self.not_finite(point)
+        if not following.completes:
+            return 0
+        self.latest = point
         return did
+
+    def not_finite(self, point: EntryPoint) -> NotFiniteError:
+        """The error for a step that was not ok. It has changed nothing, so its batch, from the
+        beginning, comes next: the caller may change something and go on.
+        """
+        from noeira.runtime.not_finite import not_finite
+
+        tick, self.bad[...] = int(self.bad), -1
+        error = not_finite(self.program, point, tick)
+        if GATHERED_ROWS in self.program.own_states:
+            gathered = self.program.own_states[GATHERED_ROWS]
+            self.cursor[...] = int(self.cursor) - int(gathered)
+            gathered[...] = 0
+        return error
 
 
 class EvaluationData(ResidentData):
@@ -189,11 +223,14 @@ class EvaluationData(ResidentData):
 
     def stopped(self, between: Callable[[int], bool] | None) -> bool:
         """Run the evaluation over all its data; True if `between` ended it early."""
-        for entry, calls in self.once.turns:
-            while calls:
-                calls -= self.unit.entries[entry.name].run(calls)
-                if between is not None and between(0):
-                    return True
+        taken = 0
+        while taken < self.samples:
+            following = self.once.following(taken)
+            taken += following.entry.rows * self.unit.entries[following.entry.name].run(
+                following.calls
+            )
+            if between is not None and between(0):
+                return True
         return False
 
 

@@ -122,6 +122,14 @@ class Store:
         with self.lock:
             return {name: self.current(name) for name in self.memory}
 
+    def exchange(self, one: str, other: str) -> None:
+        """Exchange the elements of two arrays of one type."""
+        with self.lock:
+            first, second = self.current(one), self.current(other)
+            kept = first.copy()
+            first[...] = second
+            second[...] = kept
+
     def settle(self) -> None:
         """Free the memory of devices that no entry of a program uses any more."""
         with self.lock:

@@ -24,12 +24,17 @@ from noeira.commands.support.usage import (
     sample_shapes,
 )
 from noeira.commands.support.written import (
+    CLIPPINGS,
     INITIALIZERS,
     LOSSES,
     OPTIMIZERS,
+    SCHEDULES,
+    clip,
+    group,
     initial,
     loss,
     optimizer,
+    schedule,
 )
 from noeira.runtime.targets import TARGETS, first_of_each_language
 from noeira.stages import Stages, stages_of
@@ -37,7 +42,8 @@ from noeira.stages import Stages, stages_of
 Add = Callable[..., object]
 
 # What decides a network's graphs, and what they are written for.
-STEP = ("batch", "input", "loss", "optimizer", "dtype", "init", "entry")
+UPDATE = ("schedule", "clip", "groups", "accumulate", "ema")
+STEP = ("batch", "input", "loss", "optimizer", *UPDATE, "dtype", "init", "entry")
 CODE = ("target", "isa", "arch", "choices")
 WRITTEN_FOR = tuple(target.name for target in first_of_each_language().values())
 
@@ -89,6 +95,7 @@ def add_step(add: Add) -> None:
         help=f"{', '.join(OPTIMIZERS)}, none, or file.py:Name (default: Adam); "
         "options: adam:lr=0.001,beta1=0.9",
     )
+    add_update(add)
     add("--dtype", **one_of(("f32", "f64"), "dtype"), help="of parameters (default: f32)")
     add(
         "--init",
@@ -102,6 +109,42 @@ def add_step(add: Add) -> None:
         metavar="NAME",
         help="step, gradients or forward (default: the first there is); or, over resident data, "
         "steps, order or evaluate",
+    )
+
+
+def add_update(add: Add) -> None:
+    """What surrounds the optimizer."""
+    add(
+        "--schedule",
+        type=reading(schedule, "a schedule"),
+        metavar="SCHEDULE",
+        help=f"of the learning rate: {', '.join(SCHEDULES)}; options: cosine:steps=1000",
+    )
+    add(
+        "--clip",
+        type=reading(clip, "a clipping"),
+        metavar="CLIP",
+        help=f"of gradients: {', '.join(CLIPPINGS)}; options: clipnorm:max_norm=1.0",
+    )
+    add(
+        "--groups",
+        type=reading(group, "a group of parameters"),
+        action="append",
+        metavar="PATTERN:OPTIONS",
+        help="what parameters of such names have of their own: '*.bias:lr_factor=0.1', "
+        "'0.*:frozen=true'; several times for several groups",
+    )
+    add(
+        "--accumulate",
+        type=reading(positive, WHOLE),
+        metavar="N",
+        help="parts that a batch is taken in, whose gradients are added up (default: 1)",
+    )
+    add(
+        "--ema",
+        type=reading(float, "a number"),
+        metavar="DECAY",
+        help="decay of a moving average of the parameters, such as 0.999",
     )
 
 
@@ -167,6 +210,8 @@ def stages_from(args: argparse.Namespace, **fixed: Any) -> Stages:
     network.
     """
     options = {name: vars(args)[name] for name in (*STEP, *CODE) if name in args} | fixed
+    if "groups" in options:
+        options["groups"] = dict(options["groups"])
     if options.get("loss", True) is None and options.get("optimizer") is not None:
         raise UsageError("--optimizer goes with a loss, and --loss none is without one")
     check_code(args, options.get("target", "cpu"))

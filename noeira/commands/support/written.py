@@ -1,7 +1,9 @@
-"""Losses, optimizers and initial values as they are written on a command line.
+"""Losses, optimizers and what goes with them, and initial values, as they are written on a command
+line.
 
     adam   Adam   adam:lr=0.001,beta1=0.8   "Adam(lr=1e-3)"   "CrossEntropy.of(smoothing=0.1)"
-    "Normal[0.0, 0.02]"   losses.py:Huber   "losses.py:Huber.of(delta=2)"   none
+    cosine:epochs=20   clipnorm:max_norm=1   "*.bias:lr_factor=0.1"   "Normal[0.0, 0.02]"
+    losses.py:Huber   "losses.py:Huber.of(delta=2)"   none
 
 Nothing is evaluated but names, brackets, calls and literals.
 """
@@ -16,10 +18,12 @@ from typing import Any
 import noeira.nn
 from noeira.commands.support.network import load_module
 from noeira.commands.support.usage import UsageError, known_name
-from noeira.nn import Initializer, Loss, Module, Optimizer
+from noeira.nn import Clipping, Group, Initializer, Loss, Module, Optimizer, Schedule
+from noeira.nn.clipping import clipping
 from noeira.nn.core.init import initializer
 from noeira.nn.loss import loss_type
 from noeira.nn.optimizer import optimizer as optimizer_value
+from noeira.nn.schedule import schedule as schedule_value
 
 NONE = "none"
 WORDS = {"true": True, "false": False}
@@ -36,6 +40,7 @@ def exported(parent: type) -> dict[str, Any]:
 
 
 LOSSES, OPTIMIZERS, INITIALIZERS = map(exported, (Loss, Optimizer, Initializer))
+SCHEDULES, CLIPPINGS = map(exported, (Schedule, Clipping))
 
 
 def loss(text: str) -> Any:
@@ -48,6 +53,24 @@ def optimizer(text: str) -> Any:
     if text.lower() == NONE:
         return None
     return optimizer_value(value(text, "optimizer", OPTIMIZERS, NONE))
+
+
+def schedule(text: str) -> Any:
+    """A schedule of the learning rate."""
+    return schedule_value(value(text, "schedule", SCHEDULES))
+
+
+def clip(text: str) -> Any:
+    """How gradients are clipped."""
+    return clipping(value(text, "clipping", CLIPPINGS))
+
+
+def group(text: str) -> tuple[str, Group]:
+    """A group of parameters, by the pattern of their names."""
+    pattern, colon, options = text.partition(":")
+    if not colon:
+        raise UsageError(f"{text}: write PATTERN:key=value, as in '*.bias:lr_factor=0.1'")
+    return pattern, Group(**keywords(options, text, pattern))
 
 
 def initial(text: str) -> Any:

@@ -1,0 +1,88 @@
+"""The moving average of the parameters: against PyTorch, and where it stands in for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from program_networks import data, flat
+from torch_twin import Twin, TwinNet
+
+import noeira
+from noeira.errors import NoeiraError, OptionError
+from noeira.ir.states import EMA
+from noeira.nn import SGD, CrossEntropy
+
+TARGETS = ["reference", "cpu", "cuda-cpu"]
+
+
+def program_of(target: str = "cpu", **options: object) -> noeira.Program:
+    """The network of the twin, with a batch of 20."""
+    return noeira.compile(
+        TwinNet, loss=CrossEntropy, optimizer=SGD(lr=0.5), batch=20, target=target, **options
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_average_is_that_of_pytorch(target: str) -> None:
+    x, y = data(20)
+    program = program_of(target, ema=0.9)
+    twin = Twin(program)
+    utils = twin.torch.optim.swa_utils
+    average = utils.AveragedModel(twin.net, multi_avg_fn=utils.get_ema_multi_avg_fn(0.9))
+    optimizer = twin.torch.optim.SGD(twin.net.parameters(), lr=0.5)
+    for _ in range(20):
+        twin.step(optimizer, x, y)
+        average.update_parameters(twin.net)
+        program.step(x, y)
+    twin.check(program, 1e-4, 1e-5)
+    with program.averaged():
+        inside = program.forward(x)
+    wanted = average(twin.torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(inside, wanted, rtol=1e-4, atol=1e-5)
+    twin.check(program, 1e-4, 1e-5)
+
+
+def test_the_average_stands_in_for_the_parameters() -> None:
+    x, y = data(20)
+    program, plain = program_of(ema=0.5), program_of()
+    start = flat(program)
+    program.load(x, y, evaluation=(x, y))
+    # Before the first update the average is what the network began with.
+    with program.averaged():
+        assert flat(program).tobytes() == start.tobytes()
+    losses = [program.step(x, y) for _ in range(3)]
+    assert losses == [plain.step(x, y) for _ in range(3)]
+    last, average = flat(program), program.store.arrays[EMA].copy()
+    outside = program.evaluate()
+    with program.averaged():
+        assert flat(program).tobytes() == average.tobytes()
+        assert program.evaluate()["loss"] != outside["loss"]
+        for refused in (lambda: program.step(x, y), lambda: program.steps(1)):
+            with pytest.raises(NoeiraError, match="inside averaged"):
+                refused()
+        with pytest.raises(NoeiraError, match="inside averaged"), program.averaged():
+            pass
+    assert flat(program).tobytes() == last.tobytes()
+    assert program.evaluate() == outside
+    assert program.step(x, y) == plain.step(x, y)
+
+
+def test_the_average_comes_back_after_an_error() -> None:
+    program = program_of(ema=0.5)
+    program.step(*data(20))
+    before = flat(program)
+    with pytest.raises(ZeroDivisionError), program.averaged():
+        raise ZeroDivisionError
+    assert flat(program).tobytes() == before.tobytes()
+    program.step(*data(20))
+
+
+def test_without_an_average_there_is_a_message() -> None:
+    with pytest.raises(NoeiraError) as error, program_of().averaged():
+        pass
+    assert str(error.value) == (
+        "there is no average of the parameters: compile(…, ema=0.999)"
+    )
+    for wrong in (1.0, -0.1, "much", True):
+        with pytest.raises(OptionError, match="ema is the decay of a moving average"):
+            program_of(ema=wrong)
