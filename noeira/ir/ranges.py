@@ -35,19 +35,22 @@ def check_ranges(name: str, ranges: Iterable[Range], size: int) -> None:
         end = span.stop
 
 
-def distinct(ranges: tuple[Range, ...]) -> tuple[Numbers, ...]:
-    """The kinds of elements that a table tells apart: their numbers, those of equal ranges once."""
-    return tuple(dict.fromkeys(map(ordered, ranges))) or ((),)
+def distinct(ranges: tuple[Range, ...], apart: bool = False) -> tuple[Numbers, ...]:
+    """The kinds of elements that a table tells apart: their numbers, those of equal ranges once;
+    `apart`: each range is a kind of its own.
+    """
+    every = tuple(map(ordered, ranges)) or ((),)
+    return every if apart else tuple(dict.fromkeys(every))
 
 
-def pieces(ranges: tuple[Range, ...], size: int) -> tuple[Piece, ...]:
+def pieces(ranges: tuple[Range, ...], size: int, apart: bool = False) -> tuple[Piece, ...]:
     """All elements in order, cut where the kind changes; a kind is its place in `distinct`."""
     kinds = {numbers: at for at, numbers in enumerate(distinct(ranges))}
     found, at = list[Piece](), 0
-    for span in ranges or (Range(0, size),):
+    for number, span in enumerate(ranges or (Range(0, size),)):
         if at < span.start:
             found.append(Piece(at, span.start, -1))
-        kind = kinds[ordered(span)]
+        kind = number if apart else kinds[ordered(span)]
         start = found.pop().start if found and found[-1].kind == kind else span.start
         found.append(Piece(start, span.stop, kind))
         at = span.stop
@@ -59,9 +62,12 @@ def ordered(span: Range) -> Numbers:
     return tuple(sorted(span.numbers))
 
 
-def ranges_of(layout: Layout, numbers: Mapping[str, Numbers]) -> tuple[Range, ...]:
+def ranges_of(
+    layout: Layout, numbers: Mapping[str, Numbers], apart: bool = False
+) -> tuple[Range, ...]:
     """The table that gives members of a layout their numbers, neighbours with equal ones in one
-    range; members that are not mentioned are in none. The gap behind a member goes with it.
+    range unless members are to be `apart`; those that are not mentioned are in none. The gap behind
+    a member goes with it.
 
     Raises VerifyError if no member is mentioned: an empty table would mean all.
     """
@@ -70,8 +76,9 @@ def ranges_of(layout: Layout, numbers: Mapping[str, Numbers]) -> tuple[Range, ..
     found = list[Range]()
     for member in (m for m in layout.members if m.name in numbers):
         stop, own = min(aligned(member.end), layout.size), numbers[member.name]
-        if found and found[-1].stop == member.offset and found[-1].numbers == own:
-            found[-1] = Range(found[-1].start, stop, own)
+        before = found[-1] if found and not apart else None
+        if before and before.stop == member.offset and before.numbers == own:
+            found[-1] = Range(before.start, stop, own)
         else:
             found.append(Range(member.offset, stop, own))
     return () if found == [Range(0, layout.size)] else tuple(found)

@@ -10,9 +10,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import OptionError
+from noeira.ir.bounded import NOT_NEGATIVE
 from noeira.ir.op import op
-from noeira.ir.ops.optimizer import NOT_NEGATIVE, AdamOptions, OptimizerOptions, SGDOptions
+from noeira.ir.ops.adam import AdamOptions
 from noeira.ir.ops.optimizer import Optimizer as OptimizerOp
+from noeira.ir.ops.optimizer import OptimizerOptions
+from noeira.ir.ops.sgd import SGDOptions
 from noeira.ir.states import STEP, optimizer_state
 from noeira.ir.types import DTYPES
 from noeira.nn.core.init import written_out

@@ -88,7 +88,7 @@ def test_elements_in_no_range_stay_as_they_are() -> None:
     p, g = np.arange(8.0), np.ones(8)
     table = (Range(0, 2), Range(4, 6, SLOW))
     scalars = (np.asarray(0.5), np.asarray(0), np.asarray(True))
-    (made,) = sgd.reference(sgd.Attrs(ranges=table), p, g, *scalars, None)
+    (made,) = sgd.reference(sgd.Attrs(ranges=table), p, g, *scalars, None, None)
     np.testing.assert_allclose(p - made, [0.5, 0.5, 0, 0, 0.05, 0.05, 0, 0])
 
 

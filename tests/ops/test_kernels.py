@@ -54,6 +54,7 @@ def test_step_that_is_not_ok_changes_nothing(rule: Op, variant: Variant, dtype: 
 def test_first_update(rule: Op, variant: Variant, dtype: str) -> None:
     built = library_of(rule, variant)
     for case in cases(rule, variant, dtype):
-        arrays = case.arrays()
-        arrays[rule.operands.index("step")][...] = 0
-        check_kernel(built, case, arrays)
+        if "step" in case.node.operands:
+            arrays = case.arrays()
+            arrays[case.node.operands.index("step")][...] = 0
+            check_kernel(built, case, arrays)

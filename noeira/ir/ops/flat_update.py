@@ -5,6 +5,7 @@ nothing changes in a step that is not ok.
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,10 +26,12 @@ from noeira.ir.types import Range, TensorType, computed
 if TYPE_CHECKING:
     import numpy as np
 
-# For samples: ranges that lie anywhere; so many that they are searched for; the whole in two.
+# For samples: ranges that lie anywhere; so many that they are searched for; the whole in two and in
+# four.
 FEW_RANGES = ((1, 5), (9, 131), (200, 251))
 MANY_RANGES = tuple((n, n + 7) for n in range(40, 250, 20))
 HALVES = ((0, 64), (64, 257))
+QUARTERS = ((0, 64), (64, 96), (96, 128), (128, 257))
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,19 @@ class FlatUpdate(Op):
     """The parent of ops that give flat states their next values, element by element.
 
     Every result is named like the operand whose next value it is. Beside flat operands there are
-    `scalars`, those of rank 0, and `ok`: unless it holds, all stays as it was. Of the scalars,
-    `step` counts; others have the dtype of the elements. `Attrs` has `ranges`, a table that may
-    state attributes in `varying` anew for some elements; with a table, elements in no range stay as
-    they were. A subclass defines `update`; `positive` names operands that are never negative.
+    `scalars`, those of rank 0, `factors`, and `ok`: unless it holds, all stays as it was. Scalars
+    in `counters` count, i64[]; others have the dtype of the elements. A factor has it too, and is
+    one number, or has one for each range, in order. Operands in `optional`, the last ones, may be
+    left out. `Attrs` has `ranges`, a table that may state attributes in `varying` anew for some
+    elements; with a table, elements in no range stay as they were. A subclass defines `update`;
+    `positive` names operands that are never negative.
     """
 
     template = "flat_update"
     scalars: ClassVar[tuple[str, ...]] = ()
+    counters: ClassVar[tuple[str, ...]] = (STEP,)
+    factors: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
     varying: ClassVar[tuple[str, ...]] = ()
     positive: ClassVar[tuple[str, ...]] = ()
 
@@ -63,9 +71,12 @@ class FlatUpdate(Op):
         """
         raise VerifyError(f"{self.name}: define `update` in {type(self).__name__}")
 
-    def values(self, attrs: Any) -> dict[str, Expr]:
-        """What `update` is given by name: variables named like the operands, but `ok`."""
-        return {name: var(name) for name in self.given_operands(attrs) if name != "ok"}
+    def values(self, attrs: Any, given: Collection[str]) -> dict[str, Expr]:
+        """What `update` is told by name: variables named like the operands given, but `ok`."""
+        return {name: var(name) for name in given if name != "ok"}
+
+    def may_end_before(self, operand: str) -> bool:
+        return operand in self.optional
 
     def given_results(self, attrs: Any) -> tuple[str, ...]:
         given = self.given_operands(attrs)
@@ -76,23 +87,44 @@ class FlatUpdate(Op):
         self.check_types(given)
         first = given[self.results[0]]
         check_ranges(self.name, attrs.ranges, first.size)
+        self.check_factors(attrs, given)
         self.check_numbers(attrs, computed(first.dtype))
-        self.checked(attrs)
+        self.checked(attrs, given)
         return (first,) * len(self.given_results(attrs))
 
     def check_types(self, given: dict[str, TensorType]) -> None:
         """Raises ShapeError or DtypeError if operands do not go together."""
         first = given[self.results[0]]
-        flat = [t for name, t in given.items() if name not in (*self.scalars, "ok")]
+        flat = [t for name, t in given.items() if name in self.flat(given)]
         if len(first.shape) != 1 or any(t != first for t in flat):
             listed = ", ".join(map(str, flat))
             raise ShapeError(f"{self.name}: {listed}: must be flat and of one type")
         if not first.is_float:
             raise DtypeError(f"{self.name}: {first} is not a float")
         for name in self.scalars:
-            wanted = COUNTER if name == STEP else TensorType(first.dtype, ())
+            wanted = COUNTER if name in self.counters else TensorType(first.dtype, ())
             expect(self.name, name, given.get(name), wanted)
-        expect(self.name, "ok", given["ok"], FLAG)
+        expect(self.name, "ok", given.get("ok"), FLAG)
+
+    def check_factors(self, attrs: Any, given: dict[str, TensorType]) -> None:
+        """Raises DtypeError for a factor that is neither one number nor one for each range."""
+        dtype, count = given[self.results[0]].dtype, max(1, len(attrs.ranges))
+        one, each = TensorType(dtype, ()), TensorType(dtype, (count,))
+        for name in self.factors:
+            if (type := given.get(name)) is not None and type not in (one, each):
+                raise DtypeError(
+                    f"{self.name}: {name} is {type}, it must be {one}, or {each}, a number for "
+                    "each range"
+                )
+
+    def flat(self, given: Collection[str]) -> tuple[str, ...]:
+        """Those of the operands given that have a value for each element."""
+        others = (*self.scalars, *self.factors, "ok")
+        return tuple(name for name in given if name not in others)
+
+    def by_range(self, given: Mapping[str, TensorType | np.ndarray]) -> tuple[str, ...]:
+        """The factors that have a number for each of several ranges."""
+        return tuple(name for name in self.factors if name in given and given[name].size > 1)
 
     def check_numbers(self, attrs: Any, dtype: str) -> None:
         """Raises VerifyError for a number of a range that the op does not let vary, or that is out
@@ -117,11 +149,11 @@ class FlatUpdate(Op):
         """The attributes as they are for elements of a kind."""
         return replace(attrs, ranges=(), **dict(numbers))
 
-    def checked(self, attrs: Any) -> dict[str, Expr]:
+    def checked(self, attrs: Any, given: Collection[str]) -> dict[str, Expr]:
         """The expressions. Raises VerifyError if they are not those of the results, over operands
         and attributes.
         """
-        values, wanted = self.values(attrs), self.given_results(attrs)
+        values, wanted = self.values(attrs, given), self.given_results(attrs)
         try:
             signature(self.update).bind(attrs, **values)
         except TypeError:
@@ -135,20 +167,20 @@ class FlatUpdate(Op):
                 f"{self.name}: update must give expressions for {', '.join(wanted)} in a dict, "
                 f"got {got}"
             )
-        known = tuple(name for name in self.given_operands(attrs) if name != "ok")
+        known = tuple(name for name in given if name != "ok")
         for name, expr in made.items():
             if fault := fault_of(expr, (*known, *self.varying)):
                 raise VerifyError(f"{self.name}: its expression for {name} {fault}")
         return {name: made[name] for name in wanted}
 
-    def formula(self, attrs: Any) -> Formula:
+    def formula(self, attrs: Any, given: Collection[str]) -> Formula:
         """The expressions, with what all elements have in common told apart."""
-        elements = set(self.given_operands(attrs)) - set(self.scalars)
-        return formula(self.checked(attrs), elements)
+        return formula(self.checked(attrs, given), self.flat(given))
 
-    def variation(self, attrs: Any) -> Variation:
+    def variation(self, attrs: Any, given: Mapping[str, TensorType]) -> Variation:
         """The formula for all kinds of elements."""
-        kinds = [self.of_kind(attrs, numbers) for numbers in distinct(attrs.ranges)]
+        apart = bool(self.by_range(given))
+        kinds = [self.of_kind(attrs, numbers) for numbers in distinct(attrs.ranges, apart)]
         values = {
             name: tuple(getattr(kind, name) for kind in kinds)
             for name in self.varying
@@ -157,22 +189,26 @@ class FlatUpdate(Op):
         opened = copy.copy(kinds[0])
         for name in values:
             object.__setattr__(opened, name, var(name))
-        return Variation(self.formula(opened), values)
+        return Variation(self.formula(opened, given), values)
 
     def reference(self, attrs: Any, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
         given = self.named(arrays)
         results = {name: given[name] for name in self.given_results(attrs)}
-        if not given.pop("ok"):
+        if not given.get("ok", True):
             return tuple(results.values())
-        scalars = {name: float(given.pop(name)) for name in self.scalars}
+        by_range, flat = self.by_range(given), self.flat(given)
+        common = (*self.scalars, *(name for name in self.factors if name not in by_range))
+        scalars = {name: given[name].item() for name in common if name in given}
         first = given[self.results[0]]
         results = {name: array.copy() for name, array in results.items()}
-        kinds = distinct(attrs.ranges)
-        for piece in (p for p in pieces(attrs.ranges, first.size) if p.kind >= 0):
-            own = self.of_kind(attrs, kinds[piece.kind])
-            elements = {name: a[piece.start : piece.stop] for name, a in given.items()}
-            made = self.formula(own).evaluate(scalars, elements, dtype_name(first.dtype))
-            for name, new in made.items():
+        kinds = distinct(attrs.ranges, bool(by_range))
+        for piece in pieces(attrs.ranges, first.size, bool(by_range)):
+            if piece.kind < 0:
+                continue
+            own = self.formula(self.of_kind(attrs, kinds[piece.kind]), given)
+            numbers = scalars | {name: given[name][piece.kind] for name in by_range}
+            elements = {name: given[name][piece.start : piece.stop] for name in flat}
+            for name, new in own.evaluate(numbers, elements, dtype_name(first.dtype)).items():
                 results[name][piece.start : piece.stop] = new
         return tuple(results.values())
 
@@ -180,21 +216,26 @@ class FlatUpdate(Op):
         return {name: (name,) for name in self.given_results(attrs)}
 
     def flops(self, attrs: Any, *types: TensorType | None) -> int:
-        parts = tuple(self.formula(attrs).results.values())
-        return self.named(types)[self.results[0]].size * (
-            scalar.operation_count(Expr("all", parts)) - 1
-        )
+        given = self.named(types)
+        parts = tuple(self.formula(attrs, given).results.values())
+        return given[self.results[0]].size * (scalar.operation_count(Expr("all", parts)) - 1)
 
-    def sample(self, size: int, **attrs: Any) -> Sample:
-        """Operands of so many elements, with these attributes."""
+    def sample(self, size: int, factors: tuple[int, ...] | None = None, **attrs: Any) -> Sample:
+        """Operands of so many elements, with these attributes; factors: the shape of each, without
+        one they are left out.
+        """
         draws = list[Draw]()
         for name in self.given_operands(self.Attrs(**attrs)):
-            if name in self.scalars:
-                draws.append(Draw(COUNTER, "counter") if name == STEP else Draw(f32()))
+            if name in self.counters and name in self.scalars:
+                draws.append(Draw(COUNTER, "counter"))
+            elif name in self.scalars:
+                draws.append(Draw(f32()))
             elif name == "ok":
                 draws.append(Draw(FLAG, "true"))
-            else:
+            elif name not in self.factors:
                 draws.append(Draw(f32(size), "positive" if name in self.positive else "normal"))
+            elif factors is not None:
+                draws.append(Draw(f32(*factors), "positive"))
         return Sample(tuple(draws), attrs, ())
 
     def table(self, spans: tuple[tuple[int, int], ...]) -> tuple[Range, ...]:
@@ -213,7 +254,8 @@ class FlatUpdate(Op):
 
         def bad(message: str, changed: dict[str, TensorType], **attrs: Any) -> BadSample:
             names = self.given_operands(self.Attrs())
-            made = (changed.get(n, t) for n, t in zip(names, types, strict=True))
+            made = [changed.get(n, t) for n, t in zip(names, types, strict=False)]
+            made += [t for n, t in changed.items() if n in self.factors]
             return BadSample(tuple(made), message, attrs)
 
         overlapping = (Range(0, 4), Range(3, 8))
@@ -223,5 +265,6 @@ class FlatUpdate(Op):
             bad("the range 3:8 must be inside 0:8", {}, ranges=overlapping),
             bad("the range 4:9 must be", {}, ranges=(Range(4, 9),)),
             *([bad("it must be", wide)] if wide else []),
-            BadSample(tuple(types[:-1]), f"{self.name} takes {', '.join(self.operands[:2])}, "),
+            *(bad("a number for each range", {name: f32(2)}) for name in self.factors),
+            BadSample(tuple(types[:1]), f"{self.name} takes {', '.join(self.operands[:2])}, "),
         )

@@ -39,10 +39,10 @@ class FlatUpdateView(Generic[RowsLike]):
 
     grid: the elements. results: their names. scalars: the operands of rank 0 that numbers are made
     of. numbers: those that all elements have in common; own: those that depend on the kind of an
-    element. values: by attribute, C text for what each kind has of it. parts: by name, C text for
-    doubles that the kinds' own numbers have in common. kinds: how many there are. stops, kind_of:
-    where pieces of equal elements end, and of which kind they are, -1 for those that stay as they
-    are.
+    element. values: by attribute, C text for what each kind has of it. by_range: the operands that
+    have a number for each kind, which ranges then are. parts: by name, C text for doubles that the
+    kinds' own numbers have in common. kinds: how many there are. stops, kind_of: where pieces of
+    equal elements end, and of which kind they are, -1 for those that stay as they are.
     """
 
     grid: RowsLike
@@ -51,6 +51,7 @@ class FlatUpdateView(Generic[RowsLike]):
     numbers: tuple[Number, ...]
     own: tuple[Number, ...]
     values: Mapping[str, tuple[str, ...]]
+    by_range: tuple[str, ...]
     parts: Mapping[str, str]
     kinds: int
     stops: tuple[int, ...]
@@ -95,16 +96,19 @@ def updated(body: Body) -> tuple[Node, FlatUpdate, Variation]:
     node = body.anchor
     assert node is not None
     rule = cast(FlatUpdate, node.op)
-    return node, rule, rule.variation(node.attrs)
+    return node, rule, rule.variation(node.attrs, rule.named(node.types))
 
 
 def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
     """What the template of either language sees."""
     node, rule, variation = updated(body)
     found, values = variation.formula.numbers, variation.values
-    own = {name: e for name, e in found.items() if set(variables(e)) & set(values)}
+    read = {name for expr in found.values() for name in variables(expr)}
+    by_range = tuple(name for name in rule.by_range(rule.named(node.types)) if name in read)
+    varied = {*values, *by_range}
+    own = {name: e for name, e in found.items() if varied.intersection(variables(e))}
     # What does not depend on the kind is not to be reckoned for each.
-    divided = formula(own, values)
+    divided = formula(own, varied)
     shared = {
         name: e if e.op == "var" else var(f"d{at}")
         for at, (name, e) in enumerate(divided.numbers.items())
@@ -114,22 +118,22 @@ def view(body: Body, grid: RowsLike) -> FlatUpdateView[RowsLike]:
         name: Number(f"n{at}", number_text(texts[name], rule.name), is_light(expr))
         for at, (name, expr) in enumerate(found.items())
     }
-    read = {name for expr in found.values() for name in variables(expr)}
     attrs: Any = node.attrs
-    cut = pieces(attrs.ranges, grid.size)
+    cut = pieces(attrs.ranges, grid.size, bool(by_range))
     return FlatUpdateView(
         grid,
         node.results,
-        tuple(name for name in rule.scalars if name in read),
+        tuple(n for n in (*rule.scalars, *rule.factors) if n in read and n not in by_range),
         tuple(one for name, one in numbers.items() if name not in own),
         tuple(one for name, one in numbers.items() if name in own),
         {n: tuple(literal(v, "f64") for v in values[n]) for n in values if n in read},
+        by_range,
         {
             shared[name].args[0]: number_text(expr, rule.name)
             for name, expr in divided.numbers.items()
             if expr.op != "var"
         },
-        len(distinct(attrs.ranges)),
+        len(distinct(attrs.ranges, bool(by_range))),
         tuple(piece.stop for piece in cut),
         tuple(piece.kind for piece in cut),
     )
