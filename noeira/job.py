@@ -189,7 +189,7 @@ class Job:
         if complete:
             if (clip := options.clip) is not None:
                 passes.append(Clip(clip.op, tuple(clip.options().items()), groups))
-            if (schedule := options.schedule) is not None:
+            if (schedule := options.schedule) is not None and schedule.op:
                 own = tuple(schedule.options().items())
                 passes.append(Anneal(schedule.op, own, op, lr, schedule.by_epoch))
             own = tuple(options.optimizer.options().items())

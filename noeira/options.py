@@ -237,7 +237,7 @@ def check_together(net: type[Module], options: Options) -> None:
     if given and options.optimizer is None:
         raise OptionError(f"{given[0]} goes with an optimizer: loss=…, optimizer=…, {given[0]}=…")
     if options.groups:
-        check_groups(options.groups, [info.path for info in net.parameters()])
+        check_groups(options.groups, list(net.parameters()))
 
 
 def with_default_metrics(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
 from noeira.errors import NoeiraError
@@ -105,6 +106,8 @@ class DataPass:
         for each in self.rounds:
             here = min(each.times, taken // each.rows)
             steps, taken = steps + here, taken - here * each.rows
+            if here < each.times:
+                break
         return steps
 
     def following(self, taken: int) -> Following:
@@ -138,18 +141,18 @@ def in_batches(
     entry: makes the entry of a name that takes so many rows; told whether it completes a step.
     """
     full, rest = divmod(samples, batch)
-    rows = batch // parts
+    rows, made = batch // parts, cache(entry)
     whole, left = divmod(rest, rows)
 
-    def turns(before: int, name: str, rows_of_last: int) -> tuple[tuple[Entry, int], ...]:
-        made = ((entry(f"{called}.micro", rows, False), before),) if before else ()
-        return (*made, (entry(name, rows_of_last, True), 1))
+    def turns(before: int, last: Entry) -> tuple[tuple[Entry, int], ...]:
+        parts_before = ((made(f"{name}.micro", rows, False), before),) if before else ()
+        return (*parts_before, (last, 1))
 
-    called, rounds = name, list[Round]()
+    rounds = list[Round]()
     if full:
-        rounds.append(Round(turns(parts - 1, name, rows), full))
+        rounds.append(Round(turns(parts - 1, made(name, rows, True)), full))
     if left:
-        rounds.append(Round(turns(whole, f"{name}.last", left)))
+        rounds.append(Round(turns(whole, made(f"{name}.last", left, True))))
     elif whole:
-        rounds.append(Round(turns(whole - 1, name, rows)))
+        rounds.append(Round(turns(whole - 1, made(name, rows, True))))
     return DataPass(samples, tuple(rounds))

@@ -82,14 +82,3 @@ def ranges_of(
         else:
             found.append(Range(member.offset, stop, own))
     return () if found == [Range(0, layout.size)] else tuple(found)
-
-
-def ranges_by_member(layout: Layout, numbers: Mapping[str, Numbers]) -> tuple[Range, ...]:
-    """The table with a range for each member that is mentioned, even where neighbours have equal
-    numbers. The gap behind a member goes with it.
-    """
-    return tuple(
-        Range(member.offset, min(aligned(member.end), layout.size), numbers[member.name])
-        for member in layout.members
-        if member.name in numbers
-    )

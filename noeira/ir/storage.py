@@ -88,10 +88,13 @@ def placed(graph: ComputeGraph, memory: Memory) -> Placed:
         return makers.get(memory.whole(value.name) or "")
 
     def has_gaps(node: Node, layout: str | None = None) -> bool:
-        """Whether a part of what a node holds is written by nobody, but for gaps of a layout."""
-        own = layout is None or node.outputs[0].type.layout != layout
+        """Whether a part of what a node holds is written by nobody, but for gaps of a layout whose
+        members are all there.
+        """
+        whole = node.outputs[0].type.layout == layout and layout is not None
+        whole = whole and len(node.inputs) == len(graph.layout(layout or "").members)
         inner = (part for part in map(maker, node.inputs) if part and holds(part))
-        return (own and leaves_gaps(node)) or any(map(has_gaps, inner))
+        return (not whole and leaves_gaps(node)) or any(map(has_gaps, inner))
 
     def take(value: Value, refused: Callable[[Node], bool]) -> str | None:
         owner, node = memory.whole(value.name), maker(value)

@@ -186,12 +186,12 @@ def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> No
 
 
 def check_held(graph: ComputeGraph, node: Node, storage: Holding) -> None:
-    """What lies in a value with a layout are the members of that layout."""
+    """What lies in a value with a layout are members of that layout; others are zero."""
     name = node.outputs[0].type.layout
     if name is not None:
         held = [*zip(storage.offsets, (v.type.size for v in node.inputs), strict=True)]
         members = [(member.offset, member.size) for member in graph.layout(name).members]
-        if held != members:
+        if not set(held) <= set(members):
             got, wanted = (
                 ", ".join(f"{size} elements @ {offset}" for offset, size in pairs)
                 for pairs in (held, members)

@@ -40,7 +40,7 @@ class Group:
             raise OptionError(f"Group: frozen must be True or False, not {self.frozen!r}")
         if self.frozen and (self.lr_factor != 1.0 or self.weight_decay is not None):
             raise OptionError("Group: what is frozen has no learning rate and no weight decay")
-        if self == Group(1.0, None, False):
+        if not self.numbers():
             raise OptionError(
                 "Group() says nothing: give lr_factor=…, weight_decay=… or frozen=True"
             )

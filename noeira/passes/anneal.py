@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin
 from noeira.ir.states import COUNTER, EPOCH_STEPS, RATE
-from noeira.passes.base import Extends, learning_rate, parameters, updates_made
+from noeira.passes.base import Extends, parameters
+from noeira.passes.shared import learning_rate, updates_made
 
 
 @dataclass(frozen=True)

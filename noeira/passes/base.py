@@ -10,22 +10,11 @@ from typing import ClassVar
 
 from noeira.errors import ParseError, VerifyError
 from noeira.ir.attributes import filled
-from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, State, Value, attr_items
 from noeira.ir.packages import import_all
-from noeira.ir.states import (
-    CLIPPED,
-    COUNTER,
-    GRADS,
-    LEARNING_RATE,
-    MEAN_GRADS,
-    PARAMS,
-    STEP,
-    optimizer_state,
-)
+from noeira.ir.states import PARAMS
 from noeira.ir.text.dump import parse_fields
 from noeira.ir.text.lexer import literal
-from noeira.ir.types import TensorType
 
 PASSES: dict[str, type[Pass]] = {}
 
@@ -79,51 +68,15 @@ class Extends(Pass):
         )
 
 
-def made(graph: ComputeGraph, name: str) -> Value | None:
-    """The value called `name` that a node of the graph gives; None if there is none."""
-    for node in reversed(graph.nodes):
-        for value in node.outputs:
-            if value.name == name:
-                return value
-    return None
-
-
 def defined(graph: ComputeGraph, name: str, by: str) -> Value:
     """The value called `name` that a node of the graph gives. Raises VerifyError if the pass `by`
     comes too early.
     """
-    value = made(graph, name)
-    if value is None:
-        raise VerifyError(f"{by}: no node gives %{name}")
-    return value
-
-
-def newest_gradients(graph: ComputeGraph, by: str) -> Value:
-    """All gradients, as the last pass that changed them left them. Raises VerifyError."""
-    for name in (CLIPPED, MEAN_GRADS):
-        value = made(graph, name)
-        if value is not None:
-            return value
-    return defined(graph, GRADS, by)
-
-
-def learning_rate(builder: Builder, dtype: str, value: float) -> Value:
-    """The state %lr, declared unless it is there."""
-    initial = f"constant({value!r})"
-    return shared_state(builder, LEARNING_RATE, TensorType(dtype, ()), initial)
-
-
-def updates_made(builder: Builder, optimizer: str) -> Value:
-    """The count of updates of an optimizer's op, declared unless it is there."""
-    return shared_state(builder, optimizer_state(optimizer, STEP), COUNTER)
-
-
-def shared_state(builder: Builder, name: str, type: TensorType, *initial: str) -> Value:
-    """The state of that name, which the first pass that needs it declares."""
-    for state in builder.states:
-        if state.value.name == name:
-            return state.value
-    return builder.state(name, type, initial=initial)
+    for node in reversed(graph.nodes):
+        for value in node.outputs:
+            if value.name == name:
+                return value
+    raise VerifyError(f"{by}: no node gives %{name}")
 
 
 def parameters(graph: ComputeGraph, by: str) -> State:

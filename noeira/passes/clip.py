@@ -22,10 +22,11 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.groups import Groups, numbers_by_member
 from noeira.ir.op import Op, op
-from noeira.ir.ranges import ranges_by_member
+from noeira.ir.ranges import ranges_of
 from noeira.ir.states import CLIP, CLIPPED, GRAD_NORM
 from noeira.ir.types import Layout
-from noeira.passes.base import Extends, newest_gradients, parameters
+from noeira.passes.base import Extends, parameters
+from noeira.passes.shared import newest_gradients
 
 # What the results of an op that clips become, by their names there.
 RESULTS = {"norm": GRAD_NORM, "scale": CLIP, "clipped": CLIPPED}
@@ -63,7 +64,7 @@ class Clip(Extends):
         options = dict(self.options)
         if "ranges" in rule.Attrs.__dataclass_fields__:
             numbers = numbers_by_member(layout, self.groups, decays=False)
-            options["ranges"] = ranges_by_member(layout, dict.fromkeys(numbers, ()))
+            options["ranges"] = ranges_of(layout, dict.fromkeys(numbers, ()), apart=True)
         return options
 
     @property

@@ -19,7 +19,8 @@ from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.states import EMA, OK, PARAMS
-from noeira.passes.base import Extends, defined, parameters, updates_made
+from noeira.passes.base import Extends, defined, parameters
+from noeira.passes.shared import updates_made
 
 
 @dataclass(frozen=True)

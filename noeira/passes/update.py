@@ -24,18 +24,11 @@ from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.groups import Groups, numbers_by_member
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
-from noeira.ir.ranges import ranges_by_member, ranges_of
+from noeira.ir.ranges import ranges_of
 from noeira.ir.states import CLIP, GRAD_NORM, LOSS, OK, RATE, optimizer_state
 from noeira.ir.types import Layout
-from noeira.passes.base import (
-    Extends,
-    defined,
-    learning_rate,
-    made,
-    newest_gradients,
-    parameters,
-    updates_made,
-)
+from noeira.passes.base import Extends, defined, parameters
+from noeira.passes.shared import learning_rate, made, newest_gradients, updates_made
 
 
 @dataclass(frozen=True)
@@ -92,10 +85,9 @@ class ApplyOptimizer(Extends):
         numbers = numbers_by_member(layout, self.groups, bool(options.get("weight_decay")))
         if not numbers:
             raise VerifyError("update: every parameter is frozen: nothing would be trained")
-        if clip is not None and clip.type.shape:
-            options["ranges"] = ranges_by_member(layout, numbers)
-        elif any(numbers.values()) or len(numbers) < len(layout.members):
-            options["ranges"] = ranges_of(layout, numbers)
+        apart = clip is not None and bool(clip.type.shape)
+        if apart or any(numbers.values()) or len(numbers) < len(layout.members):
+            options["ranges"] = ranges_of(layout, numbers, apart)
         return options
 
     def moments(self) -> tuple[str, ...]:

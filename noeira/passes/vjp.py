@@ -13,15 +13,17 @@ becomes
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
-from noeira.ir.graph import ROOT, ComputeGraph, Origin, State, Value
+from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.groups import Groups, frozen
 from noeira.ir.states import GRADS, LOSS
+from noeira.ir.types import Layout
 from noeira.passes.base import Extends, parameters
 
 
@@ -48,17 +50,19 @@ class Vjp(Extends):
         still = frozen((member.name for member in params.members), self.groups)
         wanted = [member for member in params.members if member.name not in still]
         found = gradients(builder, {loss.name: one}, wanted, self.name)
+        layout = graph.layout(params.value.type.layout or "")
         with builder.at(Origin(ROOT, "gradients side by side", self.name)):
-            self.pack(builder, graph, params, found)
+            self.pack(builder, layout, wanted, found)
         return builder.done(graph.outputs)
 
     def pack(
-        self, builder: Builder, graph: ComputeGraph, params: State, found: dict[str, Value]
+        self, builder: Builder, layout: Layout, wanted: Sequence[Value], found: Mapping[str, Value]
     ) -> None:
-        """Emit %grads; what does not lead to the loss has gradients of zero."""
-        layout = graph.layout(params.value.type.layout or "")
+        """Emit %grads; what does not lead to the loss has gradients of zero, and so have the gaps
+        between members, and members that are not wanted.
+        """
         parts = list[Value]()
-        for member in params.members:
+        for member in wanted:
             part = found.get(member.name)
             if part is None:
                 zero = builder.emit("constant", value=0.0, dtype=member.type.dtype, hint="zero")
@@ -70,6 +74,6 @@ class Vjp(Extends):
             *parts,
             layout=layout.name,
             size=layout.size,
-            offsets=tuple(m.offset for m in layout.members),
+            offsets=tuple(layout.member(member.name).offset for member in wanted),
             hint=GRADS,
         )

@@ -44,7 +44,8 @@ def test_the_options_are_listed_once_in_one_order() -> None:
     names = [field.name for field in fields(Options)]
     assert names_of(CompileOptions) == names
     assert names_of(GraphOptions) == names[:-3]
-    assert names_of(TraceOptions) == [name for name in names[:-3] if name != "optimizer"]
+    of_step = ("optimizer", "schedule", "clip", "groups", "accumulate", "ema")
+    assert names_of(TraceOptions) == [name for name in names[:-3] if name not in of_step]
     for function in (noeira.compile, noeira.Trainer, job_of):
         parameters = inspect.signature(function).parameters
         shown = [name for name in parameters if name in names]
@@ -100,13 +101,13 @@ def training_program() -> noeira.Program:
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: noeira.compile(Net, bach=3),  # type: ignore[call-arg]
-        "compile has no option bach; it has loss, optimizer, batch, input, init, dtype, "
-        "metrics, seed, target, choices; did you mean batch?",
+        "compile has no option bach; it has loss, optimizer, schedule, clip, groups, accumulate, "
+        "ema, batch, input, init, dtype, metrics, seed, target, choices; did you mean batch?",
     ),
     (
         lambda: noeira.suggest(Net, target="cuda"),  # type: ignore[call-arg]
-        "suggest has no option target; it has loss, optimizer, batch, input, init, dtype, "
-        "metrics, entry",
+        "suggest has no option target; it has loss, optimizer, schedule, clip, groups, accumulate, "
+        "ema, batch, input, init, dtype, metrics, entry",
     ),
     (
         lambda: noeira.trace(Net, optimizer=Adam),  # type: ignore[call-arg]

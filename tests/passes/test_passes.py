@@ -25,8 +25,12 @@ from noeira.ir.types import TensorType, lay_out
 from noeira.ir.verify import verify
 from noeira.job import Job, job_of
 from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
+from noeira.passes.accumulate import Accumulate
+from noeira.passes.anneal import Anneal
 from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
+from noeira.passes.clip import Clip
 from noeira.passes.dce import DeadCodeElimination
+from noeira.passes.ema import MovingAverage
 from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
@@ -42,7 +46,17 @@ from noeira.planning.memory import make_plan
 OPTIONS: list[Pass] = [
     Vjp(),
     Vjp("cost"),
+    Vjp(groups=(("0.*", (("frozen", True),)), ("*.bias", (("lr_factor", 0.5),)))),
+    Accumulate(),
+    Accumulate(25, complete=True),
+    Clip(),
+    Clip("clip_value", (("limit", 0.5),), (("0.*", (("frozen", True),)),)),
+    Anneal(),
+    Anneal("step_decay_rate", (("every", 3), ("gamma", 0.5)), "sgd", 0.1, by_epoch=True),
+    MovingAverage(),
+    MovingAverage(0.5, "sgd"),
     ApplyOptimizer(),
+    ApplyOptimizer(groups=(("*.bias", (("weight_decay", 0.1),)),)),
     ApplyOptimizer("sgd", 1e-07, (("momentum", 0.9), ("nesterov", True)), "cost"),
     ApplyOptimizer(options=(("ranges", ()), ("weight_decay", -0.0))),
     Guard(),

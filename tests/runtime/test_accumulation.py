@@ -39,7 +39,10 @@ def test_parts_of_a_batch_train_as_the_whole(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_step_on_a_batch_is_taken_in_parts(target: str) -> None:
     x, y = data(12)
-    whole, parts = program_of(1, target, clip=ClipNorm(0.1)), program_of(3, target, clip=ClipNorm(0.1))
+    whole, parts = (
+        program_of(1, target, clip=ClipNorm(0.1)),
+        program_of(3, target, clip=ClipNorm(0.1)),
+    )
     for _ in range(3):
         wanted, found = whole.run("step", x, y), parts.run("step", x, y)
         for name in ("loss", "grad_norm"):

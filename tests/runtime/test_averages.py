@@ -80,9 +80,7 @@ def test_the_average_comes_back_after_an_error() -> None:
 def test_without_an_average_there_is_a_message() -> None:
     with pytest.raises(NoeiraError) as error, program_of().averaged():
         pass
-    assert str(error.value) == (
-        "there is no average of the parameters: compile(…, ema=0.999)"
-    )
+    assert str(error.value) == ("there is no average of the parameters: compile(…, ema=0.999)")
     for wrong in (1.0, -0.1, "much", True):
         with pytest.raises(OptionError, match="ema is the decay of a moving average"):
             program_of(ema=wrong)

@@ -107,6 +107,4 @@ def test_a_group_says_what_is_wrong() -> None:
     assert message(frozen=True, lr_factor=2.0) == (
         "Group: what is frozen has no learning rate and no weight decay"
     )
-    assert message() == (
-        "Group() says nothing: give lr_factor=…, weight_decay=… or frozen=True"
-    )
+    assert message() == ("Group() says nothing: give lr_factor=…, weight_decay=… or frozen=True")

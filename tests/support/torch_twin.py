@@ -41,7 +41,7 @@ class Twin:
         loss = self.loss(x, y)
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     def check(self, program: noeira.Program, rtol: float, atol: float) -> None:
         """The program has these parameters, within rounding."""
