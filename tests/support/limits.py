@@ -13,6 +13,7 @@ import noeira.codegen.c.anchor as c_anchor
 import noeira.codegen.c.row_total as c_row_total
 import noeira.codegen.c.total as c_total
 from noeira.codegen.cuda import anchor, row, row_total, total
+from noeira.codegen.kernels.adaptive_clip import cuda as adaptive_clip
 from noeira.codegen.kernels.column import c as c_column
 from noeira.codegen.kernels.column import cuda as column
 from noeira.codegen.kernels.shuffle import cuda as shuffle
@@ -36,6 +37,7 @@ CUDA_SMALL: Limits = {
     anchor: {"BLOCK": 64, "BLOCKS_EACH": 3},
     row_total: {"LONE_THREADS": 0},
     total: {"SUM_ALONE": 100, "SUM_CHUNK": 128},
+    adaptive_clip: {"WARP_PIECE": 50},
     column: {"COLUMN_ROWS": 16, "COLUMN_CHUNK_ROWS": 12},
     shuffle: {"BLOCK": 32, "PIECE_BLOCK": 8, "PIECE": 64, "DISTANCES": 3},
 }

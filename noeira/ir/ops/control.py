@@ -22,27 +22,34 @@ OK, NUMBER = Draw(FLAG, "true"), Draw(COUNTER, "counter")
 
 
 class Finite(Op):
-    """Whether a value of rank 0 is finite: every update reads it, so that a bad step changes
-    nothing.
+    """Whether values of rank 0, such as the loss and the norm of gradients, are all finite: every
+    update reads it, so that a bad step changes nothing.
     """
 
     name, operands = "finite", ("x",)
 
-    def infer(self, attrs: Any, x: TensorType) -> tuple[TensorType, ...]:
-        if x.shape or not x.is_float:
-            raise ShapeError(f"finite: {x} must be a float of rank 0")
+    def infer(self, attrs: Any, *x: TensorType) -> tuple[TensorType, ...]:
+        if not x:
+            raise ShapeError("finite: needs at least one value")
+        for type in x:
+            if type.shape or not type.is_float:
+                raise ShapeError(f"finite: {type} must be a float of rank 0")
         return (FLAG,)
 
-    def reference(self, attrs: Any, x: np.ndarray) -> tuple[np.ndarray, ...]:
+    def reference(self, attrs: Any, *x: np.ndarray) -> tuple[np.ndarray, ...]:
         import numpy as np
 
-        return (np.asarray(np.isfinite(x)),)
+        return (np.asarray(all(np.isfinite(one) for one in x)),)
 
     def samples(self) -> tuple[Sample, ...]:
-        return (Sample((Draw(f32()),), {}, ()),)
+        return tuple(Sample((Draw(f32()),) * count, {}, ()) for count in (1, 2, 3))
 
     def bad_samples(self) -> tuple[BadSample, ...]:
-        return (BadSample((f32(3),), "rank 0"),)
+        return (
+            BadSample((f32(3),), "rank 0"),
+            BadSample((f32(), i32()), "rank 0"),
+            BadSample((), "at least one value"),
+        )
 
 
 class Keep(Op):

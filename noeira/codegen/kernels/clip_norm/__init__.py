@@ -1,0 +1,1 @@
+"""The kernel `clip_norm`."""

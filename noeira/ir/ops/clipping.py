@@ -1,0 +1,209 @@
+"""Clipping of gradients: by the norm of all, by value, and by the norm of each parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from noeira.errors import ShapeError, VerifyError
+from noeira.ir.bounded import NOT_NEGATIVE, Bounded
+from noeira.ir.checks import check_number, float_operand
+from noeira.ir.op import Op
+from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.ops.flat_update import FEW_RANGES, HALVES, MANY_RANGES, QUARTERS
+from noeira.ir.ranges import check_ranges
+from noeira.ir.samples import BadSample, Draw, Sample, each, f32, i32
+from noeira.ir.scalar import Expr, call, select, var
+from noeira.ir.types import Range, TensorType, computed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# For samples: tables of very unequal ranges, some of several pieces.
+UNEQUAL_RANGES = ((0, 13), (16, 9001), (9001, 9002), (9005, 20000))
+
+
+@dataclass(frozen=True)
+class ClipNormOptions(Bounded):
+    """max_norm: the greatest norm; 0 for none, the norm alone is wanted. least: what a norm counts
+    at least.
+    """
+
+    max_norm: float
+    least: ClassVar[float] = 1e-6
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"max_norm": NOT_NEGATIVE}
+
+
+@dataclass(frozen=True)
+class ClipNormAttrs(ClipNormOptions):
+    """The options."""
+
+
+class ClipNorm(Op):
+    """norm = √Σ g² over all gradients; scale = min(1, max_norm / max(norm, 1e-6)), 1 if max_norm is
+    0 (Pascanu et al. 2013). Both are NaN where a gradient is.
+
+    The order of the sum is fixed by the number of elements. grads [N] -> norm [], scale [], of
+    16-bit floats in f32
+    """
+
+    name, operands, results, Attrs = "clip_norm", ("grads",), ("norm", "scale"), ClipNormAttrs
+
+    def infer(self, attrs: ClipNormAttrs, grads: TensorType) -> tuple[TensorType, ...]:
+        float_operand(self.name, grads)
+        check_number("clip_norm: max_norm", attrs.max_norm, computed(grads.dtype))
+        return (TensorType(computed(grads.dtype), ()),) * 2
+
+    def reference(self, attrs: ClipNormAttrs, grads: np.ndarray) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        norm = np.sqrt(np.square(grads).sum())
+        if not attrs.max_norm:
+            return norm, np.ones_like(norm)
+        scale = np.minimum(1, attrs.max_norm / np.maximum(norm, attrs.least))
+        return norm, scale.astype(norm.dtype)
+
+    def flops(self, attrs: ClipNormAttrs, grads: TensorType) -> int:
+        return 2 * grads.size
+
+    def samples(self) -> tuple[Sample, ...]:
+        sizes = ((1,), (7,), (257,), (20003,))
+        return (
+            *(clipped for norm in (0.0, 5.0) for clipped in each(*sizes, max_norm=norm)),
+            *each((4, 33), max_norm=1e3),
+        )
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        return (
+            BadSample((i32(3),), "is not a float", {"max_norm": 1.0}),
+            BadSample((f32(3),), "max_norm: 1e+300 does not fit in f32", {"max_norm": 1e300}),
+        )
+
+
+@dataclass(frozen=True)
+class ClipValueOptions(Bounded):
+    """limit: the greatest absolute value."""
+
+    limit: float
+    above_zero: ClassVar[tuple[str, ...]] = ("limit",)
+
+
+@dataclass(frozen=True)
+class ClipValueAttrs(ClipValueOptions):
+    """The options."""
+
+
+class ClipValue(Elementwise):
+    """min(max(g, -limit), limit), as `clip_grad_value_` of PyTorch; its slope is 1 inside, the
+    limits included
+    """
+
+    name, operands, Attrs = "clip_value", ("g",), ClipValueAttrs
+
+    def expression(self, attrs: ClipValueAttrs) -> Expr:
+        return call("min", call("max", var("g"), -attrs.limit), attrs.limit)
+
+    def slope(self, attrs: ClipValueAttrs, index: int) -> Expr:
+        return select(call("le", call("abs", var("g")), attrs.limit), 1, 0)
+
+    def samples(self) -> tuple[Sample, ...]:
+        return each((1,), (7,), (4, 33), (2, 3, 17), limit=0.5)
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        wide = "clip_value: -1e+300 does not fit in f32"
+        return (
+            BadSample((i32(3),), "must be floats of one dtype", {"limit": 0.5}),
+            BadSample((f32(3),), wide, {"limit": 1e300}),
+        )
+
+
+@dataclass(frozen=True)
+class ClipAdaptiveOptions(Bounded):
+    """clip: the greatest norm of a parameter's gradient, in norms of the parameter; least: what
+    such a norm counts at least, so that parameters that begin as zeros are trained.
+    """
+
+    clip: float = 0.3
+    least: float = 1e-3
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"least": NOT_NEGATIVE}
+    above_zero: ClassVar[tuple[str, ...]] = ("clip",)
+
+
+@dataclass(frozen=True)
+class AdaptiveClipAttrs(ClipAdaptiveOptions):
+    """ranges: the elements of each parameter; without any, all are one."""
+
+    ranges: tuple[Range, ...] = ()
+
+
+class AdaptiveClip(Op):
+    """scale[r] = min(1, clip · max(least, ‖p[r]‖) / ‖g[r]‖) for each range r, 1 if ‖g[r]‖ is 0:
+    adaptive clipping (Brock et al. 2021), a parameter as a whole as in DreamerV3.
+
+    The order of each sum is fixed by the ranges. p [N], g [N] -> scale [R], of 16-bit floats in f32
+    """
+
+    name, operands, Attrs = "adaptive_clip", ("p", "g"), AdaptiveClipAttrs
+
+    def infer(
+        self, attrs: AdaptiveClipAttrs, p: TensorType, g: TensorType
+    ) -> tuple[TensorType, ...]:
+        float_operand(self.name, p)
+        if g != p or len(p.shape) != 1:
+            raise ShapeError(f"adaptive_clip: {p}, {g}: must be flat and of one type")
+        for name in ("clip", "least"):
+            check_number(f"adaptive_clip: {name}", getattr(attrs, name), computed(p.dtype))
+        check_ranges(self.name, attrs.ranges, p.size)
+        for span in attrs.ranges:
+            if span.numbers:
+                name = span.numbers[0][0]
+                raise VerifyError(f"adaptive_clip: the range {span}: {name} may not vary")
+        return (TensorType(computed(p.dtype), (len(self.spans(attrs, p)),)),)
+
+    def spans(self, attrs: AdaptiveClipAttrs, p: TensorType) -> tuple[Range, ...]:
+        """The elements of each parameter."""
+        return attrs.ranges or (Range(0, p.size),)
+
+    def reference(
+        self, attrs: AdaptiveClipAttrs, p: np.ndarray, g: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        spans = attrs.ranges or (Range(0, p.size),)
+        norms = [
+            np.array([np.sqrt(np.square(x[span.start : span.stop]).sum()) for span in spans])
+            for x in (p, g)
+        ]
+        most = attrs.clip * np.maximum(attrs.least, norms[0])
+        scale = np.ones_like(most)
+        # Not `norm > most`, so that NaN is not hidden.
+        np.divide(most, norms[1], out=scale, where=~(norms[1] <= most))
+        return (scale.astype(p.dtype),)
+
+    def flops(self, attrs: AdaptiveClipAttrs, p: TensorType, g: TensorType) -> int:
+        return 4 * sum(span.stop - span.start for span in self.spans(attrs, p))
+
+    def samples(self) -> tuple[Sample, ...]:
+        tables = (HALVES, QUARTERS, FEW_RANGES, MANY_RANGES)
+        cases = [(1, (), 0.3), (257, (), 0.3), (20000, UNEQUAL_RANGES, 0.5)]
+        cases += [(257, spans, 0.9) for spans in tables]
+        return tuple(
+            Sample(
+                (Draw(f32(size)), Draw(f32(size))),
+                {"clip": clip, "ranges": tuple(Range(*span) for span in spans)},
+                (),
+            )
+            for size, spans, clip in cases
+        )
+
+    def bad_samples(self) -> tuple[BadSample, ...]:
+        types = (f32(8), f32(8))
+        slow = Range(4, 8, (("lr_factor", 0.1),))
+        return (
+            BadSample((f32(8), f32(9)), "must be flat and of one type"),
+            BadSample((i32(8), i32(8)), "is not a float"),
+            BadSample(types, "the range 4:9 must be", {"ranges": (Range(4, 9),)}),
+            BadSample(types, "(lr_factor = 0.1): lr_factor may not vary", {"ranges": (slow,)}),
+            BadSample(types, "clip: 1e+300 does not fit in f32", {"clip": 1e300}),
+        )
