@@ -28,8 +28,8 @@ from noeira.ir.types import Layout
 from noeira.passes.base import Extends, parameters
 from noeira.passes.shared import newest_gradients
 
-# What the results of an op that clips become, by their names there.
-RESULTS = {"norm": GRAD_NORM, "scale": CLIP, "clipped": CLIPPED}
+# What the results of an op that clips become, by their names there; else they are new gradients.
+RESULTS = {"norm": GRAD_NORM, "scale": CLIP}
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Clip(Extends):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder, rule = Builder.of(graph), op(self.op)
         params = parameters(graph, self.name).value
-        given = {"grads": newest_gradients(graph, self.name), "params": params}
-        if not set(rule.operands) <= set(given) or not set(rule.results) <= set(RESULTS):
+        given = {"p": params} | dict.fromkeys(("g", "grads"), newest_gradients(graph, self.name))
+        if not given.keys() >= set(rule.operands):
             raise VerifyError(f"clip: {self.op} is no op that clips gradients")
         operands = (given[name] for name in rule.operands)
         attrs = self.attrs(rule, graph.layout(params.type.layout or ""))
-        hint = tuple(RESULTS[name] for name in rule.results)
+        hint = tuple(RESULTS.get(name, CLIPPED) for name in rule.results)
         with builder.at(Origin(ROOT, f"clipping by {self.op}", self.name)):
             made = builder.emit(self.op, *operands, **attrs, hint=hint)
         results: tuple[Value, ...] = made if isinstance(made, tuple) else (made,)
