@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from noeira.ir.cost import node_cost
 from noeira.ir.plan import Plan
-from noeira.ir.states import GRADIENTS, GRADS, PARAMS
+from noeira.ir.states import EMA, GATHERED, GRADIENTS, GRADS, PARAMS
 from noeira.nn.core.module import Module
 from noeira.report.report import Report
 from noeira.report.table import bytes_text, plural, table
@@ -142,13 +142,15 @@ def memory_of(plan: Plan) -> tuple[tuple[str, int], ...]:
     states = {state.value.name: state.value.type.nbytes for state in graph.states}
     layouts = {state.value.name: state.value.type.layout for state in graph.states}
     flat = {name for name, layout in layouts.items() if layout and layout == layouts.get(PARAMS)}
-    moments = sum(states[name] for name in flat - {PARAMS, GRADIENTS})
+    moments = sum(states[name] for name in flat - {PARAMS, GRADIENTS, GATHERED, EMA})
     packed = [v.type.nbytes for node in graph.nodes for v in node.outputs if v.name == GRADS]
     in_arena = 0 if GRADIENTS in states else sum(packed)
     found = {
         "parameters": states.get(PARAMS, 0),
         "gradients": states.get(GRADIENTS, 0),
+        "gradients, over parts of a batch": states.get(GATHERED, 0),
         "moments": moments,
+        "average of the parameters": states.get(EMA, 0),
         "other states": sum(size for name, size in states.items() if name not in flat),
         "arena": plan.arena,
         "gradients, in the arena": in_arena,

@@ -144,7 +144,8 @@ class AdaptiveClip(Op):
     The order of each sum is fixed by the ranges. p [N], g [N] -> scale [R], of 16-bit floats in f32
     """
 
-    name, operands, Attrs = "adaptive_clip", ("p", "g"), AdaptiveClipAttrs
+    name, operands, results = "adaptive_clip", ("p", "g"), ("scale",)
+    Attrs = AdaptiveClipAttrs
 
     def infer(
         self, attrs: AdaptiveClipAttrs, p: TensorType, g: TensorType
