@@ -6,7 +6,8 @@ What is public is said by `__all__` of each file, and collected here.
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.graph import Value
-from noeira.nn import combinators, loss, metrics, optimizer, primitives
+from noeira.nn import clipping, combinators, loss, metrics, optimizer, primitives
+from noeira.nn.clipping import *
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
@@ -24,6 +25,7 @@ from noeira.nn.primitives import *
 # What a layer of one's own is written with.
 __all__ = ["Buffer", "BufferInfo", "Module", "Param", "ParamInfo", "Parameter", "Scope", "Value"]
 __all__ += ["axis", "derived", "flag", "module", "modules", "number", "size"]
+__all__ += clipping.__all__
 __all__ += combinators.__all__
 __all__ += _init.__all__
 __all__ += loss.__all__

@@ -205,7 +205,7 @@ class Elementwise(Op):
         (whole,) = self.infer(attrs, *types)
         same = whole.size, whole.size * DTYPE_BYTES[whole.dtype]
         given = self.named(types).items()
-        return {"": tuple(name for name, t in given if (t.size, t.nbytes) == same)}
+        return {self.results[0]: tuple(n for n, t in given if (t.size, t.nbytes) == same)}
 
     def flops(self, attrs: Any, *types: TensorType | None) -> int:
         (whole,) = self.infer(attrs, *types)
