@@ -80,6 +80,11 @@ def generic(cls: type[T]) -> T:
     return cls(**{n: example(kinds[n]) for n in kinds if kinds[n] is float or n in required(cls)})
 
 
+def needed(cls: type) -> dict[str, Any]:
+    """What `generic` has of the fields without a default."""
+    return {name: getattr(generic(cls), name) for name in required(cls)}
+
+
 @cache
 def variants(cls: type[T]) -> tuple[T, ...]:
     """`generic`, then the same with every other choice of its flags that there can be."""

@@ -4,77 +4,49 @@ with defaults and bounds, are those of the op.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from noeira.errors import OptionError
 from noeira.ir.bounded import NOT_NEGATIVE
 from noeira.ir.op import op
+from noeira.ir.ops.adagrad import AdagradOptions
 from noeira.ir.ops.adam import AdamOptions
+from noeira.ir.ops.laprop import LaPropOptions
+from noeira.ir.ops.lion import LionOptions
 from noeira.ir.ops.optimizer import Optimizer as OptimizerOp
 from noeira.ir.ops.optimizer import OptimizerOptions
+from noeira.ir.ops.rmsprop import RMSpropOptions
 from noeira.ir.ops.sgd import SGDOptions
 from noeira.ir.states import STEP, optimizer_state
-from noeira.ir.types import DTYPES
 from noeira.nn.core.init import written_out
+from noeira.nn.core.option_value import OptionValue
 
-if TYPE_CHECKING:
-    from typing import Self
-
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "LaProp", "Lion", "Optimizer", "RMSprop"]
 
 
 @dataclass(frozen=True)
-class Optimizer(OptimizerOptions):
+class Optimizer(OptionValue, OptimizerOptions):
     """The parent of the optimizers. p: a parameter, g: its gradient, t: the number of updates so
     far, plus 1.
 
-    op: the operation that does the update. lr: the learning rate. weight_decay acts on weights
-    only, not on biases.
+    lr: the learning rate. weight_decay acts on weights only, not on biases.
     """
 
-    op: ClassVar[str] = ""
+    only: ClassVar[str] = "an optimizer is given options only, no parameters"
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"lr": NOT_NEGATIVE}
     lr: float = 1e-3
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Raises OptionError for an option that there is not, or that is given twice."""
-        names = [f.name for f in fields(cls)]
-        if len(args) > len(names):
-            raise OptionError(
-                f"{cls.__name__}: {len(args)} options are too many; it has {', '.join(names)}"
-            )
-        for name in options:
-            if name not in names:
-                raise unknown_option(cls, name, names)
-            if name in names[: len(args)]:
-                raise OptionError(
-                    f"{cls.__name__}: {name} is given twice, by its place and by its name; "
-                    f"an optimizer is given options only, no parameters"
-                )
-        return super().__new__(cls)
-
     def options(self) -> dict[str, Any]:
         """The attributes of the operation: every field but the learning rate, a state."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "lr"}
+        return {name: value for name, value in super().options().items() if name != "lr"}
 
     def states(self) -> frozenset[str]:
         """The names of what its operation may keep beside the parameters, and of its count."""
         rule = op(self.op)
         kept = rule.moments if isinstance(rule, OptimizerOp) else ()
         return frozenset(optimizer_state(self.op, name) for name in (*kept, STEP))
-
-    def check_fits(self, dtype: str) -> None:
-        """Raises OptionError for a number that is too large for the dtype of the network."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, float) and not DTYPES[dtype].fits(value):
-                raise OptionError(
-                    f"{self.label}: {field.name} is {value!r}, which does not fit in {dtype}, the "
-                    "dtype of the network"
-                )
 
 
 @dataclass(frozen=True)
@@ -114,12 +86,59 @@ class AdamW(Adam):
     decoupled: bool = True
 
 
-def unknown_option(cls: type[Optimizer], name: str, known: list[str]) -> OptionError:
-    """The error for an option that there is not; `learning_rate` is near to `lr`."""
-    initials = "".join(word[:1] for word in name.lower().split("_"))
-    near = [initials] if initials in known else difflib.get_close_matches(name.lower(), known, n=2)
-    hint = f"; did you mean {' or '.join(n for n in known if n in near)}?" if near else ""
-    return OptionError(f"{cls.__name__} has no option {name}; it has {', '.join(known)}{hint}")
+@dataclass(frozen=True)
+class RMSprop(RMSpropOptions, Optimizer):
+    """RMSprop (Hinton 2012), as PyTorch's RMSprop.
+
+        g += weight_decay · p                               (weights)
+        v = alpha · v + (1 − alpha) · g²
+        u = g / (√v + eps)
+        m = momentum · m + u ;  u = m                       (with momentum)
+        p −= lr · u
+
+    centered: mean = alpha · mean + (1 − alpha) · g, and √(v − mean²) stands for √v (Graves 2013).
+    """
+
+    op: ClassVar[str] = "rmsprop"
+    lr: float = 1e-2
+
+
+@dataclass(frozen=True)
+class Lion(LionOptions, Optimizer):
+    """Lion (Chen et al. 2023): every step is as long as lr.
+
+    p −= lr · (sign(beta1 · m + (1 − beta1) · g) + weight_decay · p)    (weight_decay: weights)
+    m = beta2 · m + (1 − beta2) · g
+    """
+
+    op: ClassVar[str] = "lion"
+    lr: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Adagrad(AdagradOptions, Optimizer):
+    """Adagrad (Duchi et al. 2011), as PyTorch's Adagrad.
+
+    g += weight_decay · p                                   (weights)
+    v += g²
+    p −= lr / (1 + (t − 1) · lr_decay) · g / (√v + eps)
+    """
+
+    op: ClassVar[str] = "adagrad"
+    lr: float = 1e-2
+
+
+@dataclass(frozen=True)
+class LaProp(LaPropOptions, Optimizer):
+    """LaProp (Ziyin et al. 2020): the gradient is normalised, then averaged, as in DreamerV3.
+
+    v = beta2 · v + (1 − beta2) · g²
+    m = beta1 · m + (1 − beta1) · g / (√(v / (1 − beta2^t)) + eps)
+    p −= lr · (m / (1 − beta1^t) + weight_decay · p)        (weight_decay: weights)
+    """
+
+    op: ClassVar[str] = "laprop"
+    lr: float = 4e-5
 
 
 def optimizer(value: Any) -> Optimizer:

@@ -47,7 +47,7 @@ class Clip(Extends):
     def __call__(self, graph: ComputeGraph) -> ComputeGraph:
         builder, rule = Builder.of(graph), op(self.op)
         params = parameters(graph, self.name).value
-        given = {"p": params} | dict.fromkeys(("g", "grads"), newest_gradients(graph, self.name))
+        given = {"params": params, "grads": newest_gradients(graph, self.name)}
         if not given.keys() >= set(rule.operands):
             raise VerifyError(f"clip: {self.op} is no op that clips gradients")
         operands = (given[name] for name in rule.operands)

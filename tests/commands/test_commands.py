@@ -261,7 +261,7 @@ def test_diff_of_plans(call: Callable[..., str], dumped: Path):
         (
             "explain net.py:Plain --optimizer lamb",
             2,
-            "no optimizer lamb; there are SGD, Adam, AdamW, none",
+            "no optimizer lamb; there are SGD, Adagrad, Adam, AdamW, LaProp, Lion, RMSprop, none",
         ),
         (
             "explain net.py:Plain --optimizer adam:rate=1",

@@ -11,9 +11,11 @@ import pytest
 
 from noeira.errors import OptionError, VerifyError
 from noeira.ir.op import OPS
-from noeira.nn import SGD, Adam, AdamW, ReLU
+from noeira.nn import SGD, Adagrad, Adam, AdamW, LaProp, Lion, ReLU, RMSprop
 from noeira.nn.optimizer import optimizer
 from noeira.passes.update import ApplyOptimizer
+
+KINDS = (SGD, Adagrad, Adam, AdamW, LaProp, Lion, RMSprop)
 
 
 def test_options_are_every_field_but_the_learning_rate():
@@ -31,6 +33,11 @@ def test_options_are_every_field_but_the_learning_rate():
 def test_defaults_and_ops():
     assert (SGD().lr, Adam().lr, AdamW().lr) == (1e-2, 1e-3, 1e-3)
     assert (SGD.op, Adam.op, AdamW.op) == ("sgd", "adam", "adam")
+    # As in PyTorch; those of Lion and LaProp as their authors, or those of DreamerV3, have them.
+    assert RMSprop() == RMSprop(1e-2, 0.99, 1e-8, 0.0, False, 0.0)
+    assert Adagrad() == Adagrad(1e-2, lr_decay=0.0, eps=1e-10, weight_decay=0.0)
+    assert Lion() == Lion(1e-4, beta1=0.9, beta2=0.99, weight_decay=0.0)
+    assert LaProp() == LaProp(4e-5, beta1=0.9, beta2=0.999, eps=1e-20, weight_decay=0.0)
     assert Adam(1e-2).lr == 1e-2
     assert Adam(lr=1) == Adam(lr=1.0) and isinstance(Adam(lr=1).lr, float)
     assert {Adam(): 1}[Adam()] == 1
@@ -68,6 +75,14 @@ def test_how_an_optimizer_is_given():
             "SGD: nesterov needs momentum greater than 0 and dampening 0",
         ),
         (
+            lambda: RMSprop(alpha=1),
+            "RMSprop: alpha must be at least 0 and less than 1, not 1.0",
+        ),
+        (lambda: RMSprop(centered=1), "RMSprop: centered must be True or False, not 1"),  # type: ignore[arg-type]
+        (lambda: Adagrad(lr_decay=-1), "Adagrad: lr_decay must be 0 or greater, not -1.0"),
+        (lambda: Lion(beta2=1), "Lion: beta2 must be at least 0 and less than 1, not 1.0"),
+        (lambda: LaProp(eps=-1), "LaProp: eps must be 0 or greater, not -1.0"),
+        (
             lambda: Adam(learning_rate=1),  # type: ignore[call-arg]
             "Adam has no option learning_rate; it has lr, beta1, beta2, eps, weight_decay, "
             "decoupled; did you mean lr?",
@@ -93,11 +108,12 @@ def test_how_an_optimizer_is_given():
         (
             lambda: optimizer("adam"),
             "optimizer must be one such as Adam(lr=1e-3), not 'adam': write optimizer=Adam; "
-            "there are SGD, Adam, AdamW",
+            "there are SGD, Adagrad, Adam, AdamW, LaProp, Lion, RMSprop",
         ),
         (
             lambda: optimizer(ReLU),
-            "optimizer must be one such as Adam(lr=1e-3), not ReLU; there are SGD, Adam, AdamW",
+            "optimizer must be one such as Adam(lr=1e-3), not ReLU; "
+            "there are SGD, Adagrad, Adam, AdamW, LaProp, Lion, RMSprop",
         ),
     ],
 )
@@ -121,7 +137,7 @@ def test_a_graph_has_the_same_bounds(op: str, options: dict[str, Any], message: 
 
 
 def test_the_options_of_an_op_are_those_of_the_optimizer():
-    for kind in (SGD, Adam, AdamW):
+    for kind in KINDS:
         names = [f.name for f in fields(OPS[kind.op].Attrs)]
         assert names == [*kind().options(), "lr_factor", "ranges"]
         assert list(kind().options()) == [f.name for f in fields(kind)][1:]

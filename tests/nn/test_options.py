@@ -168,7 +168,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: noeira.Trainer(Net, optimizer="adam"),  # type: ignore[arg-type]
         "optimizer must be one such as Adam(lr=1e-3), not 'adam': write optimizer=Adam; there are "
-        "SGD, Adam, AdamW",
+        "SGD, Adagrad, Adam, AdamW, LaProp, Lion, RMSprop",
     ),
     (
         lambda: noeira.compile(Net, batch=np.array([2, 3])),  # type: ignore[arg-type]

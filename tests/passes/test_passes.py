@@ -337,7 +337,7 @@ def test_a_value_with_many_readers_is_near_linear_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ('{op = "relu"}', "update: relu is no optimizer; there are adam, sgd|sgd, adam"),
+        ('{op = "relu"}', "update: relu is no optimizer; there are .*adam"),
         ('{options = [["beta1", 0.9, 3]]}', "options are pairs|must be"),
         ('{options = [["beta3", 0.9]]}', "adam has no attribute 'beta3'"),
     ],

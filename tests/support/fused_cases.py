@@ -10,7 +10,7 @@ import pytest
 from sweep import Case
 from swept_ops import every_op, is_chosen
 
-from noeira.ir.attributes import generic, required
+from noeira.ir.attributes import needed
 from noeira.ir.builder import Builder
 from noeira.ir.forms import refusal
 from noeira.ir.fused import close
@@ -52,8 +52,7 @@ def linear_then(rule: Op, stored: bool) -> Group:
     def build(builder: Builder) -> tuple[Value, ...]:
         x, w, b = inputs(builder, (9, 20), (20, 37), (37,))
         y = builder.emit("linear", x, w, b)
-        needed = {name: getattr(generic(rule.Attrs), name) for name in required(rule.Attrs)}
-        z = builder.emit(rule.name, y, **needed)
+        z = builder.emit(rule.name, y, **needed(rule.Attrs))
         return (y, z) if stored else (z,)
 
     return joined(f"linear, {rule.name}{', both stored' if stored else ''}", build)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
-from noeira.ir.attributes import declared, generic, variants
+from noeira.ir.attributes import declared, generic, needed, variants
 from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
 from noeira.ir.checks import check_float, check_number, expect
 from noeira.ir.gradients import Backward
@@ -205,7 +205,7 @@ class Elementwise(Op):
         (whole,) = self.infer(attrs, *types)
         same = whole.size, whole.size * DTYPE_BYTES[whole.dtype]
         given = self.named(types).items()
-        return {"": tuple(name for name, t in given if (t.size, t.nbytes) == same)}
+        return {self.results[0]: tuple(n for n, t in given if (t.size, t.nbytes) == same)}
 
     def flops(self, attrs: Any, *types: TensorType | None) -> int:
         (whole,) = self.infer(attrs, *types)
@@ -217,7 +217,8 @@ class Elementwise(Op):
         shapes = [(shape,) * count for shape in ((1,), (7,), (4, 33), (2, 3, 17))]
         if count > 1:
             shapes += [(*((whole,) * (count - 1)), last) for whole, last in (*REPEATED, *PARTIAL)]
-        return tuple(Sample(tuple(map(self.draw, operands, each))) for each in shapes)
+        draws = (tuple(map(self.draw, operands, each)) for each in shapes)
+        return tuple(Sample(drawn, needed(self.Attrs)) for drawn in draws)
 
     def draw(self, operand: str, shape: tuple[int, ...]) -> Draw:
         """An operand of a sample, of that shape if it is not one that `uniform` reads."""
@@ -229,13 +230,16 @@ class Elementwise(Op):
         if self.numbers:
             return ()
         operands = self.given_operands(generic(self.Attrs))
-        bad = [BadSample((i32(3),) * len(operands), "must be floats of one dtype")]
+        attrs = needed(self.Attrs)
+        bad = [BadSample((i32(3),) * len(operands), "must be floats of one dtype", attrs)]
         if len(operands) == 2:
             a, b = operands
             bad += [
-                BadSample((f32(3, 4), f32(3)), f"{b} is f32[3], which does not fit {a}, f32[3, 4]"),
-                BadSample((f32(2, 4), f32(3, 1)), f"axis -2 is 3 in {b} and 2 in {a}"),
-                BadSample((f32(4, 1, 5), f32(3, 2)), f"axis -1 is 2 in {b} and 5 in {a}"),
+                BadSample(
+                    (f32(3, 4), f32(3)), f"{b} is f32[3], which does not fit {a}, f32[3, 4]", attrs
+                ),
+                BadSample((f32(2, 4), f32(3, 1)), f"axis -2 is 3 in {b} and 2 in {a}", attrs),
+                BadSample((f32(4, 1, 5), f32(3, 2)), f"axis -1 is 2 in {b} and 5 in {a}", attrs),
             ]
         return tuple(bad)
 
