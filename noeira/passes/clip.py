@@ -28,8 +28,8 @@ from noeira.ir.types import Layout
 from noeira.passes.base import Extends, parameters
 from noeira.passes.shared import newest_gradients
 
-# What the results of an op that clips become, by their names there; else they are new gradients.
-RESULTS = {"norm": GRAD_NORM, "scale": CLIP}
+# What the results of an op that clips become, by their names there.
+RESULTS = {"norm": GRAD_NORM, "scale": CLIP, "clipped": CLIPPED}
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Clip(Extends):
         builder, rule = Builder.of(graph), op(self.op)
         params = parameters(graph, self.name).value
         given = {"params": params, "grads": newest_gradients(graph, self.name)}
-        if not given.keys() >= set(rule.operands):
+        if not (given.keys() >= set(rule.operands) and RESULTS.keys() >= set(rule.results)):
             raise VerifyError(f"clip: {self.op} is no op that clips gradients")
         operands = (given[name] for name in rule.operands)
         attrs = self.attrs(rule, graph.layout(params.type.layout or ""))
-        hint = tuple(RESULTS.get(name, CLIPPED) for name in rule.results)
+        hint = tuple(RESULTS[name] for name in rule.results)
         with builder.at(Origin(ROOT, f"clipping by {self.op}", self.name)):
             made = builder.emit(self.op, *operands, **attrs, hint=hint)
         results: tuple[Value, ...] = made if isinstance(made, tuple) else (made,)

@@ -106,7 +106,9 @@ class Program(Entries):
         there is no such entry or it runs over loaded data, ShapeError or DtypeError.
         """
         entry, reads = self.entry(name), self.declared[name].reads
-        if reads not in ("rows", "batch"):
+        if name == MICRO:
+            raise NoeiraError(f"{name} takes a part of a batch: {STEP} takes the whole of it")
+        if reads not in ("rows", "batch", "part"):
             raise NoeiraError(f"{name} takes no arrays: load(x, y) gives the data it runs over")
         if len(given) != len(entry.inputs):
             names = ", ".join(map(label, entry.inputs.values()))

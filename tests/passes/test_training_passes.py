@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from pass_jobs import stages
+from graphs import stages
 
 from noeira.errors import VerifyError
 from noeira.ir.graph import ComputeGraph
@@ -38,7 +38,7 @@ EVERYTHING = {
     "optimizer": AdamW,
     "schedule": WarmupCosine(epochs=5, warmup=1),
     "clip": ClipNorm(1.0),
-    "groups": {"*.bias": Group(lr_factor=0.5), "0.*": Group(frozen=True)},
+    "groups": {"0.*": Group(frozen=True), "*.bias": Group(lr_factor=0.5)},
     "ema": 0.99,
     "batch": 4,
 }

@@ -7,7 +7,7 @@ import pytest
 from program_networks import Small, data, flat
 
 import noeira
-from noeira.errors import NotFiniteError, OptionError, ShapeError
+from noeira.errors import NoeiraError, NotFiniteError, OptionError, ShapeError
 from noeira.ir.states import GATHERED_ROWS
 from noeira.nn import MSE, SGD, Adam, ClipNorm, CrossEntropy, Linear
 
@@ -92,5 +92,7 @@ def test_parts_must_be_equal() -> None:
     )
     with pytest.raises(OptionError, match="accumulate goes with an optimizer"):
         noeira.compile(Linear[3, 2], loss=MSE, batch=4, accumulate=2)
+    with pytest.raises(NoeiraError, match=r"step\.micro takes a part of a batch: step takes the"):
+        program_of(4).run("step.micro", *data(3))
     with pytest.raises(ShapeError, match="x has 3 rows; this program was compiled for batch=12"):
         program_of(4).step(*data(3))
