@@ -35,7 +35,7 @@ class Guard(Pass):
         found = unguarded(graph)
         if not found:
             return graph
-        with builder.at(Origin(ROOT, "buffers", self.name)):
+        with builder.at(Origin(ROOT, "states kept", self.name)):
             for index, update in enumerate(graph.updates):
                 if update in found:
                     state, new = update.state, update.new

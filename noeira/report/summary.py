@@ -120,7 +120,7 @@ def summary_of(stages: Stages) -> Summary:
     return Summary(
         repr(net),
         str(net.shapes()),
-        stages.job.options.batch,
+        stages.job.options.rows,
         stages.job.options.dtype,
         tensors,
         tuple(works),

@@ -122,6 +122,21 @@ def test_options_reach_the_step(call: Callable[..., str]):
     assert "{smoothing = 0.25}" in text and "graph @plain.gradients" in text
 
 
+def test_what_surrounds_the_optimizer_reaches_the_step(call: Callable[..., str]):
+    words = ("dump", "net.py:Plain", "--batch", "4", "--stage", "update", "--accumulate", "2")
+    clip = ("--clip", "clipnorm:max_norm=0.5", "--ema", "0.9")
+    groups = ("--groups", "*.bias:lr_factor=0.1", "--groups", "0.weight:frozen=true")
+    text = call(*words, *clip, *groups, "--schedule", "Cosine(epochs=3)")
+    for found in (
+        "%grads.mean = accumulate_gradients(",
+        "clip_norm(%grads.mean) {max_norm = 0.5}",
+        "cosine_rate(%lr, %adam.step, %epoch_steps) {length = 3}",
+        'groups = [["*.bias", [["lr_factor", 0.1]]], ["0.weight", [["frozen", true]]]]',
+        "ema{decay = 0.9}",
+    ):
+        assert found in text
+
+
 def test_code_is_written_for_targets_that_have_a_text(call: Callable[..., str]):
     message = call("kernels", "net.py:Plain", "--target", "cuda-cpu", code=2)
     assert "cuda-cpu runs the text of cuda: write --target cuda" in message

@@ -57,7 +57,7 @@ def test_what_each_pass_adds(name: str, golden: Callable[..., None]) -> None:
         if done in ("accumulate", "clip", "anneal", "update", "ema"):
             old = str(before.graph).splitlines()
             added = [line for line in str(after.graph).splitlines() if line not in old]
-            golden("\n".join([after.done[-1], *added]), f"{name}.{done}")
+            golden("\n".join([after.done[-1], *added]), done)
 
 
 @pytest.mark.parametrize("net", [Small, Deep], ids=["2 layers", "21 layers"])

@@ -26,6 +26,14 @@ from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.nn.schedule import schedule as schedule_value
 
 NONE = "none"
+# How one of a kind is written, for messages.
+EXAMPLES = {
+    "loss": "CrossEntropy",
+    "optimizer": "Adam(lr=0.001)",
+    "schedule": "Cosine(epochs=20)",
+    "clipping": "ClipNorm(1.0)",
+    "initialiser": "Normal[0.0, 0.02]",
+}
 WORDS = {"true": True, "false": False}
 
 
@@ -89,10 +97,10 @@ def value(text: str, what: str, known: Mapping[str, Any], *words: str) -> Any:
     if is_place(place):
         names = vars(load_module(place))
         try:
-            found = parsed(rest, text)
+            found = parsed(rest, text, what)
         except UsageError:
             raise UsageError(f"{text}: expected a name after the colon") from None
-        return Reader(text, lambda name: own(names, place, name)).read(found)
+        return Reader(text, what, lambda name: own(names, place, name)).read(found)
     kind = known[known_name(place, [*known, *words], what)]
     options = keywords(rest, text, place)
     return kind.of(**options) if issubclass(kind, Module) else kind(**options)
@@ -105,24 +113,28 @@ def is_place(text: str) -> bool:
 
 def evaluated(text: str, what: str, known: Mapping[str, Any], words: tuple[str, ...]) -> Any:
     """A known thing, with its parameters or options."""
-    return Reader(text, lambda name: known[known_name(name, [*known, *words], what)]).read(
-        parsed(text, text)
-    )
+    reader = Reader(text, what, lambda name: known[known_name(name, [*known, *words], what)])
+    return reader.read(parsed(text, text, what))
 
 
-def parsed(text: str, whole: str) -> ast.expr:
+def parsed(text: str, whole: str, what: str) -> ast.expr:
     """An expression of Python. Raises UsageError."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
-        raise UsageError(f"{whole} cannot be read: write a name, as in Adam(lr=0.001)") from None
+        raise unreadable(whole, what) from None
+
+
+def unreadable(text: str, what: str) -> UsageError:
+    """The error for a text that names nothing."""
+    return UsageError(f"{text} cannot be read: write a name, as in {EXAMPLES[what]}")
 
 
 def keywords(text: str, whole: str, name: str) -> dict[str, Any]:
     """`lr=0.001,beta1=0.8`"""
     try:
-        found = parsed(f"f({text})", whole)
-    except UsageError:
+        found = ast.parse(f"f({text})", mode="eval").body
+    except (SyntaxError, ValueError):
         found = None
     if not isinstance(found, ast.Call) or found.args or any(k.arg is None for k in found.keywords):
         raise UsageError(f"options are written {name}:key=value,key=value")
@@ -149,10 +161,10 @@ def literal(node: ast.expr) -> Any:
 
 
 class Reader:
-    """Reads an expression of names, brackets, `.of(…)` and calls."""
+    """Reads an expression of names, brackets, `.of(…)` and calls; what: the kind of thing."""
 
-    def __init__(self, text: str, find: Any) -> None:
-        self.text, self.find = text, find
+    def __init__(self, text: str, what: str, find: Any) -> None:
+        self.text, self.what, self.find = text, what, find
 
     def read(self, node: ast.expr) -> Any:
         """What it stands for. Raises UsageError, or the error of what is called."""
@@ -165,7 +177,7 @@ class Reader:
         if isinstance(node, ast.Call):
             options = {str(k.arg): literal(k.value) for k in node.keywords if k.arg}
             return self.called(node.func)(*map(literal, node.args), **options)
-        raise UsageError(f"{self.text} cannot be read: write a name, as in Adam(lr=0.001)")
+        raise unreadable(self.text, self.what)
 
     def parameter(self, node: ast.expr) -> Any:
         """What stands in brackets: a number, text or truth value, or a type, as in
