@@ -10,10 +10,12 @@ from noeira.errors import VerifyError
 from noeira.ir.scalar import Expr
 
 # What the C library and the device's have under the same names.
-FUNCTIONS = {
-    name: name for name in ("exp", "expm1", "log", "log1p", "tanh", "erf", "sqrt", "pow")
-} | {"abs": "fabs"}
+ALIKE = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "sqrt", "pow", "floor")
+FUNCTIONS = {name: name for name in ALIKE} | {"abs": "fabs"}
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
+# NaN if either is NaN, as everywhere: the comparison is false for a NaN on the right, which is then
+# taken. fmax and fmin of C would give the other.
+LIMITS = {"max": ">", "min": "<"}
 
 
 def number_text(expr: Expr, owner: str) -> str:
@@ -36,8 +38,11 @@ def number_text(expr: Expr, owner: str) -> str:
             return f"(-{args[0]})"
         if e.op == "select":
             return f"({args[0]} ? {args[1]} : {args[2]})"
+        if e.op in LIMITS:
+            a, b = args
+            return f"({a} {LIMITS[e.op]} {b} || {a} != {a} ? {a} : {b})"
         if e.op not in FUNCTIONS:
-            known = ", ".join((*FUNCTIONS, "select"))
+            known = ", ".join((*FUNCTIONS, *LIMITS, "select"))
             raise VerifyError(
                 f"{owner}: of what all elements have in common there is no {e.op}; "
                 f"there are {known}"

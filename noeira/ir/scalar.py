@@ -240,10 +240,13 @@ FUNCTIONS: dict[str, Function] = {
     "erf": Function(lambda y, a: (call("exp", -square(a)) * (2.0 / math.sqrt(math.pi)),)),
     "normal_cdf": Function(lambda y, a: (call("normal_pdf", a),)),
     "normal_pdf": Function(lambda y, a: (-(a * y),)),
+    "sin": Function(lambda y, a: (call("cos", a),)),
+    "cos": Function(lambda y, a: (-call("sin", a),)),
     "sqrt": Function(lambda y, a: (0.5 / y,)),
     "pow": Function(lambda y, a, b: (b * call("pow", a, b - 1.0), y * call("log", a))),
     "abs": Function(lambda y, a: (call("sign", a),), cheap=True),
     "sign": Function(lambda y, a: (lift(0),)),
+    "floor": Function(lambda y, a: (lift(0),), cheap=True),
     "max": Function(
         lambda y, a, b: (select(call("ge", a, b), 1, 0), select(call("ge", a, b), 0, 1)), cheap=True
     ),

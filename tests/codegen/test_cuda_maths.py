@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from maths_checks import check_errors, check_fma, check_normal, check_numpys, check_specials, points
-from vector_maths import CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected
+from vector_maths import ANGLES, CTYPES, DTYPES, EXPRESSIONS, MATHS, NORMAL, exact, expected
 
 from noeira.codegen.cuda.prelude import device_prelude
 from noeira.codegen.definitions import identifiers
@@ -45,7 +45,7 @@ extern "C" __global__ void apply_NAME_T(
 
 def unit_text() -> str:
     """A kernel for each function and dtype, over the prelude."""
-    expressions = {name: f"{name}_T(a)" for name in (*MATHS, *NORMAL)}
+    expressions = {name: f"{name}_T(a)" for name in (*MATHS, *ANGLES, *NORMAL)}
     expressions |= {k: v for k, v in EXPRESSIONS.items() if k not in NOT_HERE} | REDUCTIONS
     kernels = ""
     for dtype, ctype in CTYPES.items():
@@ -82,7 +82,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program(tmp_path_factory.mktemp("cuda-maths"))
 
 
-@pytest.mark.parametrize("name", MATHS)
+@pytest.mark.parametrize("name", (*MATHS, *ANGLES))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_in_units_in_the_last_place(program: Program, name: str, dtype: str) -> None:
     x = points(name, dtype, 2000)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from maths_checks import check_errors, check_fma, check_normal, check_numpys, check_specials, points
 from vector_maths import (
+    ANGLES,
     CTYPES,
     DTYPES,
     FLAGS,
@@ -40,6 +41,8 @@ F32_LIMITS = {
     "sigmoid": 1.8,
     "erf": 1.1,
     "softplus": 1.8,
+    "sin": 1.0,
+    "cos": 1.0,
 }
 F64_LIMIT = 2.0
 
@@ -84,7 +87,7 @@ def worst_points(program: Program, name: str) -> np.ndarray:
     return x[np.argsort(np.nan_to_num(errors, nan=0.0, posinf=0.0))[-200:]]
 
 
-@pytest.mark.parametrize("name", MATHS)
+@pytest.mark.parametrize("name", (*MATHS, *ANGLES))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_in_units_in_the_last_place(program: Program, name: str, dtype: str):
     limit = F32_LIMITS[name] if dtype == "f32" else F64_LIMIT

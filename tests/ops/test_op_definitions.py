@@ -107,7 +107,7 @@ x = var("x")
 INSTEAD: dict[str, tuple[Callable[[], Any], str]] = {
     "np.exp": (lambda: np.exp(x), 'np.exp(x): write call("exp", x)'),  # type: ignore[call-overload]
     "np.maximum": (lambda: np.maximum(x, 0), 'write call("max", x, y)'),  # type: ignore[call-overload]
-    "np.sin": (lambda: np.sin(x), "there is no scalar function 'sin'; there are exp"),  # type: ignore[call-overload]
+    "np.tan": (lambda: np.tan(x), "there is no scalar function 'tan'; there are exp"),  # type: ignore[call-overload]
     "np.greater": (lambda: np.greater(x, 0), 'write call("gt", x, 0)'),  # type: ignore[call-overload]
     "math.exp": (lambda: math.exp(x), 'write call("exp", x), not math.exp(x)'),  # type: ignore[arg-type]
     "square": (lambda: x**2, "write square(x), or x * x"),

@@ -223,3 +223,32 @@ def test_powers_of_elements_have_kernels_and_slopes(variant: Variant) -> None:
         (slope,) = op(name).reference(None, *given)
         np.testing.assert_allclose(slope, difference / (2 * step), rtol=1e-6, atol=1e-8)
     OPS.pop(names[0])
+
+
+@needs_compiler
+@pytest.mark.parametrize("variant", [C_SPLIT, CUDA_TURNS], ids=str)
+def test_angles_and_whole_numbers_have_kernels_and_slopes(variant: Variant) -> None:
+    class Wave(Elementwise):
+        name = "wave_of_own_ops"
+
+        def expression(self, attrs: object) -> Expr:
+            x = var("x")
+            return call("sin", 9 * x) * call("cos", x) + call("floor", 3 * x)
+
+    names = (Wave.name, f"{Wave.name}.d0", f"{Wave.name}.d0.d1")
+    cases = [
+        sample_case(op(name), sample)
+        for name in names
+        for dtype in ("f64", "f32")
+        for sample in of_dtype(op(name), op(name).samples(), dtype)
+    ]
+    library = built(cases, variant)
+    for case in cases:
+        arrays = case.arrays()
+        assert_agrees(case, all_ways(library, case, arrays), arrays)
+    x = np.linspace(-4, 4, 34)
+    given = {"d": np.ones_like(x), "a.x": x}
+    (slope,) = op(names[1]).reference(None, *(given[name] for name in op(names[1]).operands))
+    expected = 9 * np.cos(9 * x) * np.cos(x) - np.sin(9 * x) * np.sin(x)
+    np.testing.assert_allclose(slope, expected, rtol=1e-12, atol=1e-14)
+    OPS.pop(names[0])

@@ -88,6 +88,8 @@ SPECIALS = {
     "sigmoid": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, 0, 0.5, 0.5, 1, 0]),
     "erf": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, -1, 0.0, -0.0, 1, -1]),
     "softplus": ([math.inf, -math.inf, 1e30, -1e30], [math.inf, 0, 1e30, 0]),
+    "sin": ([math.inf, -math.inf, 0.0, -0.0], [math.nan, math.nan, 0.0, -0.0]),
+    "cos": ([math.inf, -math.inf, 0.0, -0.0], [math.nan, math.nan, 1, 1]),
     "normal_cdf": ([math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30], [1, 0, 0.5, 0.5, 1, 0]),
     "normal_pdf": ([math.inf, -math.inf, 1e30, -1e30], [0, 0, 0, 0]),
 }
@@ -127,6 +129,7 @@ NUMPY = {
     "abs": lambda a, b, c: np.abs(a),
     "sign": lambda a, b, c: np.sign(a),
     "sqrt": lambda a, b, c: np.sqrt(a),
+    "floor": lambda a, b, c: np.floor(a),
     "copysign": lambda a, b, c: np.copysign(a, b),
     "max": lambda a, b, c: np.maximum(a, b),
     "min": lambda a, b, c: np.minimum(a, b),

@@ -29,15 +29,18 @@ from noeira.codegen.definitions import identifiers
 DTYPES = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}
 CTYPES = {"f32": "float", "f64": "double"}
 MATHS = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "softplus")
+# By the C library, whose bits may differ from processor to processor.
+ANGLES = ("sin", "cos")
 # Their error is an absolute one.
 NORMAL = ("normal_cdf", "normal_pdf")
 
-# What a test program computes from the vectors a, b and c, besides the functions of MATHS of a.
+# What a test program computes from the vectors a, b and c, besides functions by their names.
 EXPRESSIONS = {
     "neg": "-a",
     "abs": "abs_T(a)",
     "sign": "sign_T(a)",
     "sqrt": "sqrt_T(a)",
+    "floor": "floor_T(a)",
     "copysign": "copysign_T(a, b)",
     "fma": "fma_T(a, b, c)",
     "fnma": "fnma_T(a, b, c)",
@@ -135,7 +138,7 @@ int main(int count, char **words) {
 
 def program_source(isa: ISA) -> str:
     """The C text of the test program for `isa`."""
-    expressions = {name: f"{name}_T(a)" for name in (*MATHS, *NORMAL)} | EXPRESSIONS
+    expressions = {name: f"{name}_T(a)" for name in (*MATHS, *ANGLES, *NORMAL)} | EXPRESSIONS
     pieces, table = [], []
     for dtype, ctype in CTYPES.items():
         for name, expression in expressions.items():
@@ -262,6 +265,8 @@ def exact(name: str, x: float) -> Any:
         return -mp.inf if x == pole else getattr(mp, name)(mp.mpf(x))
     if name in ("tanh", "erf"):
         return getattr(mp, name)(mp.mpf(min(max(x, -1000.0), 1000.0)))
+    if name in ANGLES:
+        return getattr(mp, name)(mp.mpf(x)) if math.isfinite(x) else mp.nan
     near = mp.mpf(min(max(x, -FAR), FAR))
     if name == "sigmoid":
         return 1 / (1 + mp.exp(-near))
