@@ -22,8 +22,8 @@ MICRO = f"{STEP}.micro"
 Purpose: TypeAlias = Literal["training", "evaluation"]
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
 # that its caller has, or one of its parts; a data set that the program has loaded; the number of an
-# epoch, to draw its order.
-Reads: TypeAlias = Literal["rows", "batch", "part", Purpose, "epoch"]
+# epoch, to draw its order; nothing at all, beside its states.
+Reads: TypeAlias = Literal["rows", "batch", "part", Purpose, "epoch", "nothing"]
 
 
 @dataclass(frozen=True)

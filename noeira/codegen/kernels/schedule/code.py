@@ -1,26 +1,31 @@
-"""What both languages make of a schedule: the text of its rate."""
+"""What both languages make of a schedule: the text of its rate, with a name for what is read more
+than once.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import cast
 
 from noeira.codegen.anchor import anchor_of
-from noeira.codegen.numbers import number_text
+from noeira.codegen.numbers import LIMITS, number_text
 from noeira.ir.body import Body
 from noeira.ir.ops.schedule import Schedule
-from noeira.ir.scalar import variables
+from noeira.ir.scalar import COMPARISONS, Expr, parts, var, variables
 
 
 @dataclass(frozen=True)
 class ScheduleView:
-    """What the template sees.
+    """What the template sees: C text of doubles.
 
-    rate: C text over the doubles `lr` and `u`; reads: which of them are in it.
+    reads: which of `lr` and `u` are read. shared: names, and the texts that they stand for, each
+    over those before it. rate: the text over all of them.
     """
 
-    rate: str
     reads: tuple[str, ...]
+    shared: tuple[tuple[str, str], ...]
+    rate: str
 
 
 def view(body: Body) -> ScheduleView:
@@ -28,4 +33,23 @@ def view(body: Body) -> ScheduleView:
     node = anchor_of(body)
     rule = cast(Schedule, node.op)
     expression = rule.expression(node.attrs)
-    return ScheduleView(number_text(expression, rule.name), variables(expression))
+    found, shared = dict[Expr, Expr](), list[tuple[str, str]]()
+    read_often = {one for one, count in uses(expression).items() if count > 1}
+    for part in parts(expression):
+        if not part.operands:
+            found[part] = part
+            continue
+        found[part] = Expr(part.op, tuple(found[arg] for arg in part.operands))
+        if part in read_often and part.op not in COMPARISONS:
+            name = f"n{len(shared)}"
+            shared.append((name, number_text(found[part], rule.name)))
+            found[part] = var(name)
+    rate = number_text(found[expression], rule.name)
+    return ScheduleView(variables(expression), tuple(shared), rate)
+
+
+def uses(expression: Expr) -> Counter[Expr]:
+    """How often each part is written where none has a name: limits write their operands twice."""
+    return Counter(
+        arg for part in parts(expression) for arg in part.operands * (2 if part.op in LIMITS else 1)
+    )
