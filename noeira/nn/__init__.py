@@ -6,7 +6,7 @@ What is public is said by `__all__` of each file, and collected here.
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.graph import Value
-from noeira.nn import combinators, loss, metrics, optimizer, primitives
+from noeira.nn import combinators, loss, metrics, name_map, optimizer, primitives
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
@@ -18,6 +18,7 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import axis, derived, flag, module, modules, number, size
 from noeira.nn.loss import *
 from noeira.nn.metrics import *
+from noeira.nn.name_map import *
 from noeira.nn.optimizer import *
 from noeira.nn.primitives import *
 
@@ -28,6 +29,7 @@ __all__ += combinators.__all__
 __all__ += _init.__all__
 __all__ += loss.__all__
 __all__ += metrics.__all__
+__all__ += name_map.__all__
 __all__ += optimizer.__all__
 __all__ += primitives.__all__
 

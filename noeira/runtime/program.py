@@ -90,7 +90,7 @@ class Program:
         self.evaluation: EvaluationData | None = None
         # The data set that %cursor counts the samples of: their number, and whether it is shuffled.
         self.stands_in: tuple[int, bool] | None = None
-        self.params, self.tensors = Parameters(store), Tensors(store, buffers)
+        self.params, self.tensors = Parameters(store), Tensors(store, buffers, repr(type(module)))
         self.ready = self.closed = False
 
     def __setattr__(self, name: str, value: Any) -> None:
