@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from noeira.log import log
 
 TEMPORARY = "temporary"
+# What a folder says that cannot be flushed, or not by this user.
+CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 
 
 def children(folder: Path) -> list[Path]:
@@ -83,7 +88,7 @@ def replacing(path: Path) -> Iterator[Path]:
     one, never a part. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    temporary = temporary_beside(path)
     try:
         yield temporary
         os.replace(temporary, path)
@@ -91,10 +96,90 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def temporary_beside(path: Path) -> Path:
+    """A new name for a file that is to take the place of `path`."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}")
+
+
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file as `replacing` does. Raises OSError."""
     with replacing(path) as temporary:
         temporary.write_bytes(data)
+
+
+@contextmanager
+def replacing_for_good(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which then takes the place of `path` as with `replacing`; when this ends, it
+    is on the disk, whatever happens to the machine afterwards. Raises OSError.
+
+    For files that cannot be made again: it waits for the disk, which caches need not. A writer that
+    is killed leaves its temporary file; the next writer of `path` removes it.
+    """
+    new = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(path)
+    temporary, file = held_beside(path)
+    with file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if os.name != "posix":
+                # Elsewhere no open file is renamed, and there are no locks to hold on to.
+                file.close()
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    for folder in (path.parent, *(folder.parent for folder in new)):
+        flush_folder(folder)
+
+
+def held_beside(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file for `replacing_for_good`, with a lock that says that its writer is alive."""
+    while True:
+        temporary = temporary_beside(path)
+        opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        # Where the file system has no locks, nothing is taken for abandoned.
+        with suppress(OSError):
+            lock_file(opened, wait=True)
+        # Before the lock was there, another writer may have taken the file for abandoned.
+        if os.fstat(opened).st_nlink:
+            return temporary, os.fdopen(opened, "wb")
+        os.close(opened)
+
+
+def lock_file(opened: int, wait: bool) -> None:
+    """Hold the lock of an open file until it is closed or its process dies. Raises OSError if
+    another one holds it, or where there are no such locks.
+    """
+    try:
+        import fcntl
+    except ImportError as error:
+        raise OSError(str(error)) from None
+    fcntl.flock(opened, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove the temporary files of writers of `path` that died: nobody holds their locks."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}")
+    for found in children(path.parent):
+        if name.fullmatch(found.name):
+            with suppress(OSError), open(found, "rb") as file:
+                lock_file(file.fileno(), wait=False)
+                found.unlink()
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where it can be told to. Raises OSError."""
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if error.errno not in CANNOT_FLUSH:
+            raise
 
 
 @contextmanager

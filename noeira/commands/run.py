@@ -34,11 +34,11 @@ from noeira.errors import NoeiraError
 from noeira.ir.plan import VERSION as PLAN_VERSION
 from noeira.ir.plan import Plan
 from noeira.runtime.c.compiled_entry import CompiledEntry
-from noeira.runtime.checkpoint import write
 from noeira.runtime.device.launched_entry import LaunchedEntry
 from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.interrupts import let_through
 from noeira.runtime.reference import ReferenceToolchain
+from noeira.runtime.safetensors import write
 from noeira.runtime.targets import TARGETS, running
 from noeira.runtime.toolchain import Toolchain
 
@@ -61,13 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--weights",
-        metavar="W.npz",
+        metavar="W.safetensors",
         help="parameters and states by name, as --save and program.save write them",
     )
     parser.add_argument("--inputs", metavar="I.npz", help="inputs by name: x, target")
     parser.add_argument(
         "--save",
-        metavar="OUT.npz",
+        metavar="OUT.safetensors",
         help="write parameters and states to a file, by name, and outputs, as %%NAME",
     )
     add_imports(parser)
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     for line in output_lines(entry):
         print(line)
     if args.save is not None:
-        write(args.save, results(entry))
+        write(args.save, results(entry), entry.graph.network)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noeira.ir.types import DTYPES
+from noeira.ir.types import DTYPES, FLOATS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +51,25 @@ def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         computed = np.asarray(array).astype(numpy_dtype(DTYPES[dtype].computed), copy=False)
         return computed.astype(numpy_dtype(dtype), copy=False)
+
+
+def in_float_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Floats as another dtype of floats stores them; anything else as it is."""
+    known = is_float(array) and dtype_name(array.dtype) in FLOATS
+    return rounded(array, dtype) if known and dtype in FLOATS else array
+
+
+def overflow(given: np.ndarray, made: np.ndarray) -> tuple[str, float] | None:
+    """The first finite number of `given` that is infinite in `made`: where, and which."""
+    import numpy as np
+
+    if made is given or not is_float(made):
+        return None
+    lost = np.argwhere(np.isinf(made) & np.isfinite(given))
+    if not len(lost):
+        return None
+    place = tuple(map(int, lost[0]))
+    return ", ".join(map(str, place)), float(given[place])
 
 
 def restored(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -6,7 +6,17 @@ What is public is said by `__all__` of each file, and collected here.
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.graph import Value
-from noeira.nn import clipping, combinators, groups, loss, metrics, optimizer, primitives, schedule
+from noeira.nn import (
+    clipping,
+    combinators,
+    groups,
+    loss,
+    metrics,
+    name_map,
+    optimizer,
+    primitives,
+    schedule,
+)
 from noeira.nn.clipping import *
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
@@ -20,6 +30,7 @@ from noeira.nn.core.slots import axis, derived, flag, module, modules, number, s
 from noeira.nn.groups import *
 from noeira.nn.loss import *
 from noeira.nn.metrics import *
+from noeira.nn.name_map import *
 from noeira.nn.optimizer import *
 from noeira.nn.primitives import *
 from noeira.nn.schedule import *
@@ -33,6 +44,7 @@ __all__ += _init.__all__
 __all__ += groups.__all__
 __all__ += loss.__all__
 __all__ += metrics.__all__
+__all__ += name_map.__all__
 __all__ += optimizer.__all__
 __all__ += primitives.__all__
 __all__ += schedule.__all__

@@ -1,4 +1,5 @@
-"""Checkpoints: files of arrays by name, `.npz` as NumPy reads them, written whole or not at all.
+"""Checkpoints: what files of noeira's call the tensors of a network and what is beside them, and
+how they are written into memory, all or nothing.
 
 A plain name is a tensor of the network: `0.weight`. What is beside the network has a %, which is in
 no path: `%adam.step`, `%lr`, and `%adam.m.0.weight` for what the optimizer keeps of a parameter.
@@ -8,24 +9,19 @@ what it has a place for.
 
 from __future__ import annotations
 
-import os
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from noeira.disk import replacing
 from noeira.errors import CheckpointError
-from noeira.ir.arrays import dtype_name, restored
+from noeira.ir.arrays import dtype_name, in_float_dtype, overflow
 from noeira.ir.graph import TRACE, State
 from noeira.ir.states import BUFFERS, PARAMS, is_reserved
 from noeira.ir.types import Layout
+from noeira.runtime.safetensors_header import called
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Names, or what is wrong with them, that are listed.
-SHOWN = 4
 BESIDE = "%"
 
 
@@ -49,83 +45,62 @@ def named(
         yield f"{prefix}{member.name}", array[member.offset : member.end].reshape(member.shape)
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a file, and the folders that it is to lie in; what was there before stays until all is
-    written. Raises CheckpointError if that cannot be.
-    """
-    from numpy.lib.format import write_array
-
-    place = Path(path)
-    if not place.name:
-        raise CheckpointError(f"{os.fspath(path)!r} names no file: write one such as 'net.npz'")
-    try:
-        with replacing(place) as file, zipfile.ZipFile(file, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    write_array(member, array, allow_pickle=False)
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file. Raises CheckpointError if it is none, or cannot be read."""
-    import numpy as np
-
-    try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise CheckpointError(
-                    f"{path} is no .npz file: program.save and np.savez write those, and noeira "
-                    "run --save"
-                )
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile):
-        raise CheckpointError(f"{path} is no .npz file of arrays, or it is damaged") from None
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from None
-
-
-def assign(own: Mapping[str, np.ndarray], given: Mapping[str, Any], source: str) -> None:
+def assign(
+    own: Mapping[str, np.ndarray],
+    given: Mapping[str, Any],
+    source: str = "",
+    network: str = "",
+    convert: bool = False,
+) -> None:
     """Write what is given into the arrays of the same names, all or nothing.
 
     own: what must be given; what is given from beside the network and has no place there is let be.
-    source: what messages begin with, such as a path. Raises CheckpointError if one is missing, the
-    network has another, or a shape or dtype is another.
+    source: what messages begin with, such as a path; network: the type that it is said to be of.
+    convert: whether floats of another dtype are taken, to the nearest number of this one. Raises
+    CheckpointError that names the first tensor that is missing, is none of the network's, or is of
+    another shape or dtype, and says how many there are.
     """
     import numpy as np
 
-    arrays = {
-        name: restored(np.asarray(given[name]), dtype_name(room.dtype))
-        for name, room in own.items()
-        if name in given
-    }
-    lacking = [name for name in own if name not in given]
-    wrong = [f"lacks {name}" for name in lacking if not name.startswith(BESIDE)]
+    arrays, lacking, wrong = dict[str, np.ndarray](), list[str](), list[str]()
+    for name, room in own.items():
+        if name not in given:
+            lacking.append(f"lacks {name}")
+            wrong += [] if name.startswith(BESIDE) else lacking[-1:]
+            continue
+        array = np.asarray(given[name])
+        arrays[name] = in_float_dtype(array, dtype_name(room.dtype)) if convert else array
+        wrong += differences(name, array, arrays[name], room)
     wrong += [
-        f"has {name}, which is none of them"
+        f"has {called(name)}, which is none of them"
         for name in given
         if name not in own and not name.startswith(BESIDE)
     ]
-    for name, array in arrays.items():
-        room = own[name]
-        if (array.shape, array.dtype) != (room.shape, room.dtype):
-            there = f"{room.dtype}{list(room.shape)}"
-            wrong.append(f"has {name} as {array.dtype}{list(array.shape)}, not {there}")
     head = f"{source}: " if source else ""
     if wrong:
-        raise CheckpointError(f"{head}these are not the network's tensors: it {listed(wrong)}")
+        they = f"; they are of {called(network)}" if network else ""
+        first = first_of(wrong, "differences")
+        raise CheckpointError(f"{head}these are not the network's tensors: it {first}{they}")
     if lacking:
-        missing = listed([f"lacks {name}" for name in lacking])
+        first = first_of(lacking, "states")
         raise CheckpointError(
-            f"{head}this program's training cannot go on from here: it {missing}; "
+            f"{head}this program's training cannot go on from here: it {first}; "
             "the network alone is what program.tensors.load takes"
         )
     for name, array in arrays.items():
         own[name][...] = array
 
 
-def listed(items: Sequence[str]) -> str:
+def differences(name: str, given: np.ndarray, made: np.ndarray, room: np.ndarray) -> Iterator[str]:
+    """What keeps an array from its place; made: what it is in the place's dtype, if it may be."""
+    if (made.shape, made.dtype) != (room.shape, room.dtype):
+        there = f"{room.dtype}{list(room.shape)}"
+        yield f"has {name} as {given.dtype}{list(given.shape)}, not {there}"
+    elif lost := overflow(given, made):
+        yield f"has {name}[{lost[0]}] = {lost[1]}, and {room.dtype} has no such number"
+
+
+def first_of(items: list[str], noun: str) -> str:
     """The first of what is lacking or wrong, and how many there are more."""
-    more = f", and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
-    return "; it ".join(items[:SHOWN]) + more
+    more = len(items) - 1
+    return items[0] + (f", and there are {more} more {noun}" if more else "")

@@ -82,7 +82,7 @@ class Program(Entries):
         self.choices, self.parts = choices, parts
         # The data set that %cursor counts the samples of: their number, and whether it is shuffled.
         self.stands_in: tuple[int, bool] | None = None
-        self.params, self.tensors = Parameters(store), Tensors(store, buffers)
+        self.params, self.tensors = Parameters(store), Tensors(store, buffers, repr(type(module)))
         super().__init__(name, store, build_entries, build_resident, module, seed)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from noeira.errors import CheckpointError
 from noeira.ir.states import COUNTER, CURSOR, SEED, is_of_program, outlives
-from noeira.runtime.checkpoint import BESIDE, assign, is_of_network, named, read, write
+from noeira.runtime.checkpoint import BESIDE, assign, is_of_network, named
 from noeira.runtime.interrupts import PutOff
+from noeira.runtime.safetensors import read, write
 from noeira.runtime.store import aligned_zeros
 
 if TYPE_CHECKING:
@@ -27,17 +28,24 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
     CheckpointError.
     """
     with program.store.lock:
-        write(path, {**program.tensors, **beside(program), **position(program)})
+        tensors = {**program.tensors, **beside(program), **position(program)}
+        write(path, tensors, program.tensors.network)
 
 
 def restore(program: Program, path: str | os.PathLike[str]) -> None:
     """Let a program go on from a file, or change nothing. Raises CheckpointError."""
-    given, place = read(path), position(program)
+    found, place = read(path), position(program)
+    if not found.network:
+        raise CheckpointError(
+            f"{path} is no checkpoint: noeira did not write it; the network alone is what "
+            "program.tensors.load takes"
+        )
+    given = found.tensors
     with PutOff(), program.store.lock:
         own = {**program.tensors, **beside(program), **place}
         if place and not own.keys() - given.keys():
             check_training(program, own, given, path)
-        assign(own, given, str(path))
+        assign(own, given, str(path), found.network)
         if place:
             stand(program, *(int(array) for array in place.values()))
 

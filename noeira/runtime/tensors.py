@@ -1,19 +1,42 @@
-"""The tensors of a program's network by their names: views to read and write, and checkpoints."""
+"""The tensors of a program's network by their names: views to read and write, and files of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from noeira.errors import CheckpointError
-from noeira.runtime.checkpoint import SHOWN, assign
+from noeira.errors import CheckpointError, DtypeError, OptionError
+from noeira.ir.arrays import in_float_dtype, overflow
+from noeira.ir.types import FLOATS
+from noeira.runtime.checkpoint import BESIDE, assign
+from noeira.runtime.interrupts import PutOff
+from noeira.runtime.safetensors import read, write
 
 if TYPE_CHECKING:
     import numpy as np
 
     from noeira.runtime.store import Store
+
+# Names that are printed.
+SHOWN = 4
+
+
+class Names(Protocol):
+    """What files of another framework call the tensors of a network, and how they lie in them:
+    `noeira.nn.NameMap`.
+    """
+
+    def exported(self, own: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What a file has for the network's tensors. Raises CheckpointError."""
+        ...
+
+    def imported(
+        self, own: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray], source: str
+    ) -> dict[str, np.ndarray]:
+        """The network's tensors out of what a file has. Raises CheckpointError."""
+        ...
 
 
 class Parameters(Mapping[str, Any]):
@@ -57,26 +80,76 @@ class Parameters(Mapping[str, Any]):
 
 class Tensors(Parameters):
     """All that a network has learnt: the parameters, and the buffers, such as running statistics.
-    `numpy.savez("net.npz", **program.tensors)` is a checkpoint, which `load` takes.
+    `save` writes them to a file, and `load` takes them from one.
+
+    network: the network's type as it is written.
     """
 
     noun = "elements"
 
-    def __init__(self, store: Store, buffers: Sequence[str]) -> None:
+    def __init__(self, store: Store, buffers: Sequence[str], network: str) -> None:
         super().__init__(store)
         self.kinds |= dict.fromkeys(buffers, "buffer")
+        self.network = network
 
-    def load(self, values: Mapping[str, Any]) -> None:
-        """Assign every tensor, as from `numpy.load("net.npz")`; what `Program.save` has written
-        beside them is let be.
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        dtype: str | None = None,
+        names: Names | None = None,
+    ) -> None:
+        """Write every tensor to a safetensors file, whole or not at all.
 
-        Raises CheckpointError if one is missing, there is another, or a shape or dtype is another;
-        then nothing is changed.
+        dtype: what floats are written as, f32, f64, bf16 or f16, each rounded to the nearest, ties
+        to even; by default as they are. names: what the file calls them, and how they lie in it.
+        Raises OptionError for another dtype, DtypeError for a number that it has not, and
+        CheckpointError if the file cannot be written.
         """
-        if not isinstance(values, Mapping):
-            kind = f"the path {values}" if isinstance(values, (str, Path)) else repr(values)
+        if dtype is not None and dtype not in FLOATS:
+            raise OptionError(f"dtype must be one of {', '.join(FLOATS)}, not {dtype!r}")
+        with self.store.lock:
+            found = dict(self) if names is None else names.exported(self)
+            if dtype is not None:
+                found = {name: narrowed(name, array, dtype) for name, array in found.items()}
+            write(path, found, self.network)
+
+    def load(
+        self,
+        source: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        names: Names | None = None,
+    ) -> None:
+        """Assign every tensor, from a safetensors file or from arrays by name; what `Program.save`
+        has written beside them is let be.
+
+        names: what the file calls them, and how they lie in it. Floats of another dtype are rounded
+        to the nearest number of this one, ties to even, and exact if it is wider. Raises
+        CheckpointError if one is missing, there is another, a shape or the kind of a dtype is
+        another, or a number is none of the dtype; then nothing is changed.
+        """
+        given, network, place = source, "", ""
+        if isinstance(source, (str, os.PathLike)):
+            file = read(source)
+            given, network, place = file.tensors, file.network, file.path
+        if not isinstance(given, Mapping):
             raise CheckpointError(
-                f"tensors.load takes arrays by name, not {kind}: write load(np.load(path)), or "
-                "program.restore(path) for training to go on"
+                "tensors.load takes the path of a safetensors file, or arrays by name, not "
+                f"{given!r}"
             )
-        assign(dict(self), values, "")
+        with PutOff(), self.store.lock:
+            own = dict(self)
+            if names is not None:
+                given = {name: a for name, a in given.items() if not name.startswith(BESIDE)}
+                given, network = names.imported(own, given, place), ""
+            assign(own, given, place, network, convert=True)
+
+
+def narrowed(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
+    """Floats as a dtype stores them; anything else as it is. Raises DtypeError for a finite number
+    that would be infinite.
+    """
+    made = in_float_dtype(array, dtype)
+    if lost := overflow(array, made):
+        raise DtypeError(f"{name}[{lost[0]}] is {lost[1]}, and {dtype} has no such number")
+    return made

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from command_line import staged
 from needs import needs_compiler, needs_cxx
+from safetensors.numpy import load_file, save_file
 
 from noeira.runtime.c.compiler import find_compiler
 
@@ -34,13 +35,15 @@ def test_run_on_the_reference(call: Callable[..., str], dumped: Path):
 
 @needs_compiler
 def test_run_from_every_stage_gives_the_same_bits(call: Callable[..., str], dumped: Path):
-    direct = call("run", "net.py:Joined", "--batch", "5", "--seed", "3", "--save", "direct.npz")
-    expected = dict(np.load("direct.npz"))
+    direct = call(
+        "run", "net.py:Joined", "--batch", "5", "--seed", "3", "--save", "direct.safetensors"
+    )
+    expected = load_file("direct.safetensors")
     paths = [p for p in sorted(dumped.iterdir()) if p.suffix in (".nir", ".plan", ".c", ".so")]
     assert len(paths) == 11
     for path in paths:
-        assert call("run", str(path), "--seed", "3", "--save", "out.npz") == direct
-        found = dict(np.load("out.npz"))
+        assert call("run", str(path), "--seed", "3", "--save", "out.safetensors") == direct
+        found = load_file("out.safetensors")
         assert set(found) == set(expected)
         for name, array in expected.items():
             assert found[name].tobytes() == array.tobytes(), (path.name, name)
@@ -58,8 +61,8 @@ def test_the_direct_run_is_what_a_program_does(call: Callable[..., str], folder:
     )
     x, y = (drawn_input(given, 7, i) for i, given in enumerate(program.inputs))
     loss = program.step(x, y)
-    call("run", "net.py:Plain", "--batch", "5", "--seed", "7", "--save", "out.npz")
-    found = dict(np.load("out.npz"))
+    call("run", "net.py:Plain", "--batch", "5", "--seed", "7", "--save", "out.safetensors")
+    found = load_file("out.safetensors")
     assert float(found["%loss"]) == loss
     for name, array in program.params.items():
         assert array.tobytes() == found[name].tobytes()
@@ -85,10 +88,10 @@ def test_run_with_given_values(call: Callable[..., str], dumped: Path):
     shapes = {"0.weight": (4, 3), "0.bias": (3,), "1.weight": (3, 2), "1.bias": (2,)}
     weights = {name: rng.normal(size=s).astype(np.float32) for name, s in shapes.items()}
     inputs = {"x": rng.normal(size=(5, 4)).astype(np.float32), "target": np.array([0, 1, 1, 0, 1])}
-    np.savez("w.npz", **weights)  # type: ignore[arg-type]
+    save_file(weights, "w.safetensors")
     np.savez("i.npz", **inputs)  # type: ignore[arg-type]
     words = ("run", staged("trace"), "--target", "reference")
-    text = call(*words, "--weights", "w.npz", "--inputs", "i.npz")
+    text = call(*words, "--weights", "w.safetensors", "--inputs", "i.npz")
     hidden = np.maximum(inputs["x"] @ weights["0.weight"] + weights["0.bias"], 0)
     z = hidden @ weights["1.weight"] + weights["1.bias"]
     lse = np.log(np.exp(z).sum(1))
@@ -97,57 +100,64 @@ def test_run_with_given_values(call: Callable[..., str], dumped: Path):
     np.savez("short.npz", x=inputs["x"])
     message = call(*words, "--inputs", "short.npz", code=1)
     assert "short.npz has x; it must have x, target" in message
-    np.savez("more.npz", **weights, oops=np.zeros(3))  # type: ignore[arg-type]
+    save_file({**weights, "oops": np.zeros(3)}, "more.safetensors")
     assert (
-        "more.npz: these are not the network's tensors: it has oops, which is none of them"
-        in call(*words, "--weights", "more.npz", code=1)
+        "more.safetensors: these are not the network's tensors: it has oops, which is none of them"
+        in call(*words, "--weights", "more.safetensors", code=1)
     )
-    np.savez("fewer.npz", **{"0.bias": weights["0.bias"]})
-    message = call(*words, "--weights", "fewer.npz", code=1)
+    save_file({"0.bias": weights["0.bias"]}, "fewer.safetensors")
+    message = call(*words, "--weights", "fewer.safetensors", code=1)
     assert (
-        "fewer.npz: these are not the network's tensors: it lacks 0.weight; it lacks 1.weight"
-        in message
+        "fewer.safetensors: these are not the network's tensors: it lacks 0.weight, and there are "
+        "2 more differences\n" in message
     )
-    np.savez("wrong.npz", **{**weights, "0.bias": np.zeros(4, np.float32)})  # type: ignore[arg-type]
+    save_file({**weights, "0.bias": np.zeros(4, np.float32)}, "wrong.safetensors")
     assert "it has 0.bias as float32[4], not float32[3]" in call(
-        *words, "--weights", "wrong.npz", code=1
+        *words, "--weights", "wrong.safetensors", code=1
     )
     np.save("array.npy", np.zeros(3))
-    assert "array.npy is no .npz file" in call(*words, "--weights", "array.npy", code=1)
+    assert (
+        "array.npy is an array of NumPy: program.tensors.load takes arrays by name, as numpy.load "
+        "gives them" in call(*words, "--weights", "array.npy", code=1)
+    )
+    assert "array.npy is no .npz file" in call(*words, "--inputs", "array.npy", code=1)
+    assert "there is no file none" in call(*words, "--weights", "none", code=2)
     assert "there is no file none.npz" in call(*words, "--inputs", "none.npz", code=2)
 
 
 def test_what_was_saved_can_be_given(call: Callable[..., str], dumped: Path):
     words = ("run", "net.py:Joined", "--batch", "5", "--target", "reference")
-    call(*words, "--seed", "4", "--save", "new/folder/o.npz")
-    found = dict(np.load("new/folder/o.npz"))
-    again = call(*words, "--weights", "new/folder/o.npz", "--save", "again.npz")
+    call(*words, "--seed", "4", "--save", "new/folder/o.safetensors")
+    found = load_file("new/folder/o.safetensors")
+    again = call(*words, "--weights", "new/folder/o.safetensors", "--save", "again.safetensors")
     assert again != call(*words, "--seed", "4")
-    assert int(np.load("again.npz")["%adam.step"]) == int(found["%adam.step"]) + 1
+    assert int(load_file("again.safetensors")["%adam.step"]) == int(found["%adam.step"]) + 1
     forward = ("run", "net.py:Joined", "--batch", "5", "--loss", "none", "--target", "reference")
-    call(*forward, "--weights", "new/folder/o.npz", "--save", "forward.npz")
-    assert set(np.load("forward.npz")) == {"%1.linear"}
+    call(*forward, "--weights", "new/folder/o.safetensors", "--save", "forward.safetensors")
+    assert set(load_file("forward.safetensors")) == {"%1.linear"}
     message = call(*words, "--weights", "net.py", code=1)
-    assert (
-        "net.py is no .npz file: program.save and np.savez write those" in message
-        and "pickle" not in message
-    )
+    assert "net.py is no safetensors file, or its beginning is damaged: program.save, " in message
+    message = call(*words, "--save", "o.npz", code=1)
+    assert ".npz is the ending of another format: write o.safetensors" in message
 
 
 def test_states_of_modules_are_saved_and_asked_for(call: Callable[..., str], folder: Path):
     Path("normed.py").write_text(STATEFUL.read_text(encoding="utf-8"), encoding="utf-8")
     words = ("run", "normed.py:Net", "--batch", "5", "--target", "reference")
-    call(*words, "--save", "o.npz")
-    found = dict(np.load("o.npz"))
+    call(*words, "--save", "o.safetensors")
+    found = load_file("o.safetensors")
     assert {"0.weight", "1.mean", "1.scale", "1.calls"} <= set(found) and found["1.calls"] == 1
-    call(*words, "--weights", "o.npz", "--save", "again.npz")
-    again = dict(np.load("again.npz"))
+    call(*words, "--weights", "o.safetensors", "--save", "again.safetensors")
+    again = load_file("again.safetensors")
     assert again["1.calls"] == 2 and not (again["1.mean"] == found["1.mean"]).any()
     for lacking in ("1.mean", "1.calls"):
-        np.savez("fewer.npz", **{n: a for n, a in found.items() if n != lacking})  # type: ignore[arg-type]
+        save_file({n: a for n, a in found.items() if n != lacking}, "fewer.safetensors")
         for loss in ((), ("--loss", "none")):
-            message = call(*words, *loss, "--weights", "fewer.npz", code=1)
-            assert f"fewer.npz: these are not the network's tensors: it lacks {lacking}" in message
+            message = call(*words, *loss, "--weights", "fewer.safetensors", code=1)
+            assert (
+                f"fewer.safetensors: these are not the network's tensors: it lacks {lacking}"
+                in (message)
+            )
 
 
 @pytest.mark.parametrize(

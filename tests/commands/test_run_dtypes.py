@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from needs import needs_compiler, needs_cxx
+from safetensors.numpy import load_file, save_file
 
 pytest_plugins = ("command_line",)
 
@@ -44,22 +45,23 @@ def test_values_from_files_and_saved(call: Call, folder: Path, dtype: str) -> No
     label = np.arange(35, dtype=np.int64).reshape(5, 7)
     scale = np.linspace(-1, 1, 7).astype(kind)
     np.savez("in.npz", x=x, label=label)
-    np.savez("scale.npz", scale=scale)
+    save_file({"scale": scale}, "scale.safetensors")
     step = (lambda a: a.astype(np.float32), lambda a: a.astype(kind))
     wide, narrow = step
     product = narrow(wide(narrow(wide(x) + wide(scale))) * label.astype(np.float32))
     expected = narrow(wide(product) * wide(np.array(0.3333, kind)))
     printed = set[str]()
     for target in ("reference", "cpu", "cuda-cpu"):
-        words = ("--target", target, "--inputs", "in.npz", "--weights", "scale.npz")
-        printed.add(call("run", "half.nir", *words, "--save", "out.npz"))
-        found = {name: array.view(kind) for name, array in np.load("out.npz").items()}
+        words = ("--target", target, "--inputs", "in.npz", "--weights", "scale.safetensors")
+        printed.add(call("run", "half.nir", *words, "--save", "out.safetensors"))
+        found = load_file("out.safetensors")
+        assert {array.dtype for array in found.values()} == {kind}
         assert found["%y"].tobytes() == expected.tobytes()
         assert found["scale"].tobytes() == np.maximum(scale, kind.type(0)).tobytes()
     assert len(printed) == 1
     call("run", "half.nir", "--target", "cpu")
     # Values that were saved can be given.
-    call("run", "half.nir", "--weights", "out.npz", "--inputs", "in.npz")
+    call("run", "half.nir", "--weights", "out.safetensors", "--inputs", "in.npz")
 
 
 def test_another_dtype_is_refused(call: Call, folder: Path) -> None:

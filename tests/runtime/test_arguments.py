@@ -182,11 +182,15 @@ WRONG = [
         "learning_rate of a program cannot be set; did you mean lr?",
     ),
     (
-        lambda p, x, y: p.tensors.load("net.npz"),
+        lambda p, x, y: p.tensors.load([x]),
         "CheckpointError",
-        "takes arrays by name, not the path net.npz: write load(np.load(path)), or",
+        "tensors.load takes the path of a safetensors file, or arrays by name, not [",
     ),
-    (lambda p, x, y: p.tensors.load([x]), "CheckpointError", "takes arrays by name, not ["),
+    (
+        lambda p, x, y: p.tensors.save("w.safetensors", dtype="float16"),
+        "OptionError",
+        "dtype must be one of f32, f64, bf16, f16, not 'float16'",
+    ),
     (lambda p, x, y: p.params["step"], "KeyError", "there are 0.weight"),
     (lambda p, x, y: p.params.__setitem__("2.bias", x), "ShapeError", "2.bias has shape (5,)"),
     (

@@ -78,8 +78,8 @@ def test_a_restored_trainer_goes_on(tmp_path: Path) -> None:
     whole, half, resumed = (noeira.Trainer(Net, batch=10, seed=seed) for seed in (3, 3, 4))
     expected = whole.fit((x, y), epochs=2, progress=False).epochs[1].loss
     half.fit((x, y), epochs=1, progress=False)
-    half.program.save(tmp_path / "half.npz")
-    resumed.restore(tmp_path / "half.npz")
+    half.program.save(tmp_path / "half.safetensors")
+    resumed.restore(tmp_path / "half.safetensors")
     assert resumed.fit((x, y), epochs=1, progress=False).loss == expected
     assert (
         resumed.program.params["0.weight"].tobytes() == whole.program.params["0.weight"].tobytes()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noeira.commands.support.files import unreadable
-from noeira.errors import NoeiraError
+from noeira.errors import DataError, NoeiraError
 from noeira.ir.arrays import is_float, restored
 from noeira.ir.graph import ComputeGraph, Input, State
 from noeira.ir.initial import begin_state
@@ -17,7 +18,8 @@ from noeira.ir.random import ORDER_STREAM, Distribution, fill, permutation, unif
 from noeira.ir.states import ORDER, PARAMS
 from noeira.ir.types import computed
 from noeira.runtime.arguments import checked
-from noeira.runtime.checkpoint import BESIDE, assign, named, read
+from noeira.runtime.checkpoint import BESIDE, assign, named
+from noeira.runtime.safetensors import read
 from noeira.runtime.store import aligned_zeros
 
 if TYPE_CHECKING:
@@ -38,10 +40,11 @@ def bind_states(entry: EntryPoint, seed: int, weights: str | None) -> None:
     graph = entry.graph
     arrays = {state.value.name: initial_state(graph, state, seed) for state in graph.states}
     if weights is not None:
-        given = read_arrays(weights)
+        check_there(weights)
+        file = read(weights)
         places = named_states(graph, arrays)
-        wanted = {n: a for n, a in places.items() if n in given or not n.startswith(BESIDE)}
-        assign(wanted, given, weights)
+        wanted = {n: a for n, a in places.items() if n in file.tensors or not n.startswith(BESIDE)}
+        assign(wanted, file.tensors, weights, file.network)
     for name, array in arrays.items():
         entry.bind(root_of(STATE, name), array)
 
@@ -95,13 +98,29 @@ def drawn_input(given: Input, seed: int, index: int) -> np.ndarray:
     return array
 
 
-def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file. Raises UsageError if there is none, CheckpointError if it is
-    another kind of file.
-    """
+def check_there(path: str) -> None:
+    """Raises UsageError if there is no such file."""
     if not Path(path).exists():
         raise unreadable(path, FileNotFoundError())
-    return read(path)
+
+
+def read_arrays(path: str) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file, which can be of any kind. Raises UsageError if there is none,
+    DataError if it is another kind of file.
+    """
+    import numpy as np
+
+    check_there(path)
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise DataError(f"{path} is no .npz file: numpy.savez writes those")
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        raise DataError(f"{path} is no .npz file of arrays, or it is damaged") from None
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def results(entry: EntryPoint) -> dict[str, np.ndarray]:
