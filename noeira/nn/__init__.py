@@ -6,7 +6,7 @@ What is public is said by `__all__` of each file, and collected here.
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.graph import Value
-from noeira.nn import combinators, loss, metrics, optimizer, primitives
+from noeira.nn import combinators, losses, metrics, optimizer, primitives
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
@@ -15,18 +15,18 @@ from noeira.nn.core.names import refuse as _refuse
 from noeira.nn.core.owned import Parameter
 from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.slots import axis, derived, flag, module, modules, number, size
-from noeira.nn.loss import *
+from noeira.nn.core.slots import axis, choice, derived, flag, module, modules, number, size
+from noeira.nn.losses import *
 from noeira.nn.metrics import *
 from noeira.nn.optimizer import *
 from noeira.nn.primitives import *
 
 # What a layer of one's own is written with.
 __all__ = ["Buffer", "BufferInfo", "Module", "Param", "ParamInfo", "Parameter", "Scope", "Value"]
-__all__ += ["axis", "derived", "flag", "module", "modules", "number", "size"]
+__all__ += ["axis", "choice", "derived", "flag", "module", "modules", "number", "size"]
 __all__ += combinators.__all__
 __all__ += _init.__all__
-__all__ += loss.__all__
+__all__ += losses.__all__
 __all__ += metrics.__all__
 __all__ += optimizer.__all__
 __all__ += primitives.__all__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TypeAlias
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.arrays import dtype_name
@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     from noeira.runtime.resident import BuiltData
 
 
+class Metric(Protocol):
+    """What a program knows of a metric."""
+
+    share: ClassVar[bool]
+
+    def value(self, mean: float) -> float:
+        """The metric, given the mean over all the data."""
+        ...
+
+
 # Builds the entries of resident data sets, given the number of samples of each.
 BuildResident: TypeAlias = "Callable[[Mapping[Purpose, int]], dict[Purpose, BuiltData]]"
 
@@ -57,7 +67,7 @@ class Program:
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
     `reference`. choices: the table it is compiled with. metrics: by the names that
-    `evaluate` gives them, whether each is a share of a whole. buffers: their paths.
+    `evaluate` gives them. buffers: their paths.
     """
 
     def __init__(
@@ -73,7 +83,7 @@ class Program:
         seed: int,
         trains: bool,
         evaluates: bool,
-        metrics: Mapping[str, bool] | None = None,
+        metrics: Mapping[str, Metric] | None = None,
         buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,

@@ -18,7 +18,7 @@ from noeira.commands.support.network import load_module
 from noeira.commands.support.usage import UsageError, known_name
 from noeira.nn import Initializer, Loss, Module, Optimizer
 from noeira.nn.core.init import initializer
-from noeira.nn.loss import loss_type
+from noeira.nn.losses.base import loss_type
 from noeira.nn.optimizer import optimizer as optimizer_value
 
 NONE = "none"

@@ -41,9 +41,7 @@ def smoothed(target: np.ndarray, z: np.ndarray, smoothing: float) -> np.ndarray:
     return np.where(hot, 1 - smoothing + smoothing / classes, smoothing / classes).astype(z.dtype)
 
 
-def one_sample(
-    shape: tuple[int, ...], extra: tuple[Draw, ...], attrs: dict[str, Any]
-) -> Sample:
+def one_sample(shape: tuple[int, ...], extra: tuple[Draw, ...], attrs: dict[str, Any]) -> Sample:
     """Logits, targets and further operands."""
     target = Draw(i32(*shape[:-1]), "index", shape[-1])
     return Sample((Draw(f32(*shape)), target, *extra), attrs)
