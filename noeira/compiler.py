@@ -91,7 +91,7 @@ def program_of(net: type[Module] | Module, kind: type[Module], options: Options)
         seed=options.seed,
         counter=optimizer_state(options.optimizer.op, STEP) if options.optimizer else "",
         evaluates=options.loss is not None,
-        metrics=dict(zip(options.metric_names, (m.share for m in options.metrics), strict=True)),
+        metrics=dict(zip(options.metric_names, options.metrics, strict=True)),
         buffers=tuple(kind.buffers()),
         module=instance,
         choices=toolchain.choices,

@@ -27,7 +27,8 @@ from noeira.nn.core.instance import check_dtype
 from noeira.nn.core.module import Module, solved_for
 from noeira.nn.core.signature import Shape
 from noeira.nn.groups import Group, check_groups, groups_of
-from noeira.nn.loss import CrossEntropy, Loss, LossLike, loss_type
+from noeira.nn.losses.base import Loss, LossLike, loss_type
+from noeira.nn.losses.classes import CrossEntropy
 from noeira.nn.metrics import Accuracy, Metric, MetricLike, metric_name, metric_types
 from noeira.nn.optimizer import Adam, Optimizer
 from noeira.nn.optimizer import optimizer as optimizer_value
@@ -253,7 +254,7 @@ def with_default_metrics(
         return options
     if default:
         targets = target_patterns(net, outputs, [options.loss])
-        if len(outputs) == len(targets) == 1 and targets[0].limit:
+        if len(outputs) == 1 and targets and targets[0].limit:
             options = replace(options, metrics=(Accuracy,))
     check_metrics(net, outputs, options.loss, options.metrics, options.dtype)
     return options

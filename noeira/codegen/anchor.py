@@ -184,6 +184,12 @@ def rows_operand(body: Body) -> Value:
     return replace(anchor.inputs[anchor.rows_at], type=anchor.rows)
 
 
+def has_totals(body: Body) -> bool:
+    """Whether the anchor, an op over rows, has a result that is a number of all rows."""
+    anchor = anchor_of(body)
+    return anchor.op.has_totals(anchor.attrs)
+
+
 def rows_dtype(body: Body) -> str:
     """The dtype that these rows are computed in; of whole numbers their own."""
     dtype = rows_operand(body).type.dtype

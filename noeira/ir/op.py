@@ -60,7 +60,8 @@ class Op:
     rows_of: the operand whose rows its kernel runs over; by default the first.
     template: the stem of its kernel's template on every target; by default the op's name. An op
     that has several says which in `stem`.
-    totals: whether a result of an op of kind `row` is a number of all rows, such as a loss.
+    totals: whether a result of an op of kind `row` is a number of all rows, such as a loss. Where
+    attributes decide that, `has_totals` says it.
     looks_twice: of an op of kind `row`, whether its kernel looks at rows again: those of operands
     that `each_row` names stay in the registers of a GPU.
     streams: of such an op, whether large results may go past the caches: its kernel does not read
@@ -265,6 +266,10 @@ class Op:
     def kind_of(self, attrs: Any, *args: Any, **kwargs: Any) -> str:
         """The kind of a node, by its name, given the types of its operands."""
         return self.kind
+
+    def has_totals(self, attrs: Any) -> bool:
+        """Whether a result of a node with these attributes is a number of all rows."""
+        return self.totals
 
     def stem(self, attrs: Any, *args: Any, **kwargs: Any) -> str:
         """The stem of its kernel's template, given the types of its operands."""

@@ -10,7 +10,7 @@ from noeira.nn import (
     clipping,
     combinators,
     groups,
-    loss,
+    losses,
     metrics,
     name_map,
     optimizer,
@@ -26,9 +26,9 @@ from noeira.nn.core.names import refuse as _refuse
 from noeira.nn.core.owned import Parameter
 from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.slots import axis, derived, flag, module, modules, number, size
+from noeira.nn.core.slots import axis, choice, derived, flag, module, modules, number, size
 from noeira.nn.groups import *
-from noeira.nn.loss import *
+from noeira.nn.losses import *
 from noeira.nn.metrics import *
 from noeira.nn.name_map import *
 from noeira.nn.optimizer import *
@@ -42,7 +42,8 @@ __all__ += clipping.__all__
 __all__ += combinators.__all__
 __all__ += _init.__all__
 __all__ += groups.__all__
-__all__ += loss.__all__
+__all__ += ["axis", "choice", "derived", "flag", "module", "modules", "number", "size"]
+__all__ += losses.__all__
 __all__ += metrics.__all__
 __all__ += name_map.__all__
 __all__ += optimizer.__all__

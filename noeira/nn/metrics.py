@@ -4,21 +4,31 @@ of a data set add up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
 from noeira.errors import OptionError
 from noeira.ir.graph import Value
-from noeira.nn.core.criteria import Criterion
+from noeira.nn.core.criteria import Criterion, criterion_type
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import size
-from noeira.nn.loss import role_type
 
-__all__ = ["Accuracy", "Metric", "TopK"]
+__all__ = [
+    "Accuracy",
+    "BinaryAccuracy",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "Metric",
+    "Perplexity",
+    "TopK",
+]
 
 
 class Metric(Criterion):
-    """The parent of the metrics; the value of one is sum / count.
+    """The parent of the metrics; the value of one is made of the mean, sum / count, by `value`.
+
+    It reads as many targets as its signature has, the first of those that the loss takes.
 
     share: whether that is a part of a whole, from 0 to 1, which is printed in per cent; a metric
     that says nothing of it is printed as the number that it is.
@@ -26,6 +36,11 @@ class Metric(Criterion):
 
     role = "metric"
     share: ClassVar[bool] = False
+
+    @classmethod
+    def value(cls, mean: float) -> float:
+        """The metric, given sum / count over all the data."""
+        return mean
 
 
 # How a metric is given: Accuracy, TopK[5], or an instance of one.
@@ -61,12 +76,83 @@ class Accuracy(Metric):
         return scope.emit("top_k", prediction, target, k=1)
 
 
+class Perplexity(Metric):
+    """exp(mean over rows of logsumexp(x) − x_y) of logits x and class ids y.
+
+    (*, C), (*: i32 < C) -> (), (). `ignored`: an id whose rows do not count, as in
+    `SequenceCrossEntropy`.
+    """
+
+    IGNORED = size(None, least=0)
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def value(cls, mean: float) -> float:
+        try:
+            return math.exp(mean)
+        except OverflowError:
+            return math.inf
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        ignored = cls.IGNORED
+        kind = "sum" if ignored is None else "none"
+        found, _ = scope.emit("cross_entropy", prediction, target, reduction=kind)
+        if ignored is None:
+            return found, rows_of(scope, target)
+        one = scope.emit("constant", value=1.0, dtype=found.type.dtype)
+        pair = (counted(scope, "drop_id", x, target, ignored=ignored) for x in (found, one))
+        return next(pair), next(pair)
+
+
+class ElementwiseMetric(Metric):
+    """The parent of metrics that are the mean of an element-wise op of predictions and targets."""
+
+    signature = "(*), (*) -> (), ()"
+    op: ClassVar[str]
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        return counted(scope, cls.op, prediction, target), rows_of(scope, target)
+
+
+class MeanAbsoluteError(ElementwiseMetric):
+    """mean over all elements of |prediction − target|: (*), (*) -> (), ()."""
+
+    op = "absolute_error"
+
+
+class MeanSquaredError(ElementwiseMetric):
+    """mean over all elements of (prediction − target)²: (*), (*) -> (), ()."""
+
+    op = "squared_error"
+
+
+class BinaryAccuracy(ElementwiseMetric):
+    """The share of elements whose logit is positive just where the target is above 1/2, as that of
+    `BCEWithLogits` is: (*), (*) -> (), ().
+    """
+
+    op, share = "binary_hit", True
+
+
+def counted(scope: Scope, op: str, *operands: Value, **attrs: Any) -> Value:
+    """The sum of what an element-wise op gives, in its kernel."""
+    here = scope.fused()
+    return here.emit("sum", here.emit(op, *operands, **attrs))
+
+
+def rows_of(scope: Scope, target: Value) -> Value:
+    """The number of a target's elements."""
+    return scope.emit("constant", value=float(target.type.size), dtype=scope.dtype)
+
+
 def metric_type(value: Any) -> type[Metric]:
     """The type of what a user gave as a metric.
 
     Raises OptionError that says how one is given.
     """
-    return role_type(value, Metric, "metric", "Accuracy")
+    return criterion_type(value, Metric, "Accuracy")
 
 
 def metric_types(value: Any) -> tuple[type[Metric], ...]:

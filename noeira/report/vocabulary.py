@@ -12,7 +12,7 @@ from typing import Any
 
 import noeira.nn
 from noeira.ir.op import OPS, Op, op
-from noeira.nn import Initializer, Loss, Metric, Module, Optimizer
+from noeira.nn import ElementwiseLoss, Initializer, Loss, Metric, Module, Optimizer
 from noeira.nn.combinators.aliases import Short
 from noeira.nn.combinators.container import Container
 from noeira.nn.core.binding import usage
@@ -71,7 +71,7 @@ def types() -> Iterator[Word]:
 
 def kind_of(found: type) -> str:
     """The kind of a type; "" for parents, and for what only describes."""
-    if found in (Module, Loss, Metric, Optimizer, Initializer):
+    if found in (Module, Loss, ElementwiseLoss, Metric, Optimizer, Initializer):
         return ""
     if issubclass(found, Optimizer):
         return "optimizers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.arrays import dtype_name
@@ -48,14 +48,23 @@ AVERAGED = "inside averaged() the network has its averages: train after the bloc
 NO_AVERAGE = "there is no average of the parameters: compile(…, ema=0.999)"
 
 
+class Metric(Protocol):
+    """What a program knows of a metric."""
+
+    share: ClassVar[bool]
+
+    def value(self, mean: float) -> float:
+        """The metric, given the mean over all the data."""
+        ...
+
+
 class Program(Entries):
     """A compiled network. Calls from several threads wait for each other.
 
     batch: the rows that `step` and `gradients` take. target: `cpu`, `cuda`, `cuda-cpu` or
     `reference`. choices: the table it is compiled with. metrics: by the names that
-    `evaluate` gives them, whether each is a share of a whole. buffers: their paths. counter: the
-    state that counts updates of the optimizer; empty if there is none. parts: those that a batch is
-    taken in.
+    `evaluate` gives them. buffers: their paths. counter: the state that counts updates of the
+    optimizer; empty if there is none. parts: those that a batch is taken in.
     """
 
     def __init__(
@@ -71,7 +80,7 @@ class Program(Entries):
         seed: int,
         counter: str,
         evaluates: bool,
-        metrics: Mapping[str, bool] | None = None,
+        metrics: Mapping[str, Metric] | None = None,
         buffers: tuple[str, ...] = (),
         module: Any = None,
         choices: Choices = NO_CHOICES,

@@ -198,7 +198,8 @@ class EvaluationData(ResidentData):
         self.give(ORDER_INPUT, np.arange(self.samples, dtype=np.int32))
 
     def evaluate(self, between: Callable[[int], bool] | None = None) -> dict[str, float]:
-        """Means over the data: the loss, then each metric by its name, nan if it counted nothing.
+        """Means over the data: the loss, then by its name what each metric makes of its own, which
+        is nan if it counted nothing.
 
         between: asked after each native call; True ends it early, with nothing to give.
         """
@@ -216,9 +217,10 @@ class EvaluationData(ResidentData):
             finally:
                 self.cursor[...] = cursor
         means = {"loss": totals[LOSS] / self.samples}
-        for index, name in enumerate(self.program.metrics):
+        for index, (name, kind) in enumerate(self.program.metrics.items()):
             count = totals[metric_count(index)]
-            means[name] = totals[metric_sum(index)] / count if count else math.nan
+            mean = totals[metric_sum(index)] / count if count else math.nan
+            means[name] = kind.value(mean)
         return means
 
     def stopped(self, between: Callable[[int], bool] | None) -> bool:

@@ -123,7 +123,7 @@ class Trainer:
         it.
         """
         program, stopped = self.program, False
-        shares = frozenset(name for name, share in program.metrics.items() if share)
+        shares = frozenset(name for name, kind in program.metrics.items() if kind.share)
 
         def ends(steps: int) -> bool:
             nonlocal stopped

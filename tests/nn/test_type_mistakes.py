@@ -36,7 +36,7 @@ from noeira.nn import (
     TopK,
     size,
 )
-from noeira.nn.loss import loss_type
+from noeira.nn.losses.base import loss_type
 from noeira.nn.metrics import metric_type, metric_types
 
 
@@ -258,7 +258,9 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         (
             lambda: loss_type(ReLU),
             "loss must be a loss type such as CrossEntropy; ReLU is none; "
-            "there are CrossEntropy, Losses, MSE, SoftCrossEntropy",
+            "there are BCEWithLogits, BinaryFocalLoss, CategoricalKL, CrossEntropy, FocalLoss, "
+            "GaussianKL, GaussianNLL, Huber, KLDivergence, KLWithLogits, L1, Losses, MSE, "
+            "SequenceCrossEntropy, SmoothL1, SoftCrossEntropy, StandardNormalKL, Weighted",
         ),
         (
             lambda: loss_type(min),
@@ -267,7 +269,8 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         (
             lambda: metric_type(CrossEntropy),
             "metric must be a metric type such as Accuracy; CrossEntropy is none; "
-            "there are Accuracy, TopK",
+            "there are Accuracy, BinaryAccuracy, MeanAbsoluteError, MeanSquaredError, "
+            "Perplexity, TopK",
         ),
         (
             lambda: metric_types("accuracy"),

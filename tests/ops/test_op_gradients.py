@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -174,9 +175,9 @@ def test_gradient_of_a_sum(case: tuple[tuple[int, ...], tuple[int, ...]], seed: 
 def test_second_derivative_agrees_with_differences(rule: Op) -> None:
     """The gradient of the gradient, along the op's own graph."""
     sample = retyped(rule.samples()[0], "f64")
-    draws = tuple(Draw(TensorType("f64", (23,)), draw.kind) for draw in sample.operands)
+    draws = tuple(replace(d, type=replace(d.type, shape=(23,))) for d in sample.operands)
     sample = Sample(draws, sample.attrs | ({"shape": (23,)} if "shape" in sample.attrs else {}))
-    made = differentiated(rule, sample, range(len(sample.operands)))
+    made = differentiated(rule, sample, differentiable(sample))
     assert made is not None
     builder, operands, seeds, found = made
     cotangents = {v.name: builder.input(f"u.{name}", v.type) for name, v in found.items()}
@@ -187,7 +188,7 @@ def test_second_derivative_agrees_with_differences(rule: Op) -> None:
     given |= {value.name: random.standard_normal(value.type.shape) for value in others}
     graph = builder.done(())
     values = interpret(graph, given)
-    for operand in operands:
+    for operand in (operand for operand in operands if operand.type.is_float):
 
         def product(x: np.ndarray, name: str = operand.name) -> float:
             run = interpret(graph, given | {name: x})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.anchor import rows_dtype, rows_operand
+from noeira.codegen.anchor import has_totals, rows_dtype, rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import option, written
@@ -29,7 +29,7 @@ class RowTotalCut(c.SplitCut):
 
 
 class RowTotal(c.CAnchor):
-    """One thread does few elements."""
+    """One thread does few elements. With a result for each row there is nothing to add up."""
 
     Cut = RowTotalCut
 
@@ -40,10 +40,12 @@ class RowTotal(c.CAnchor):
         return RowTotalCut(c.splits(rows * max(columns, machine.lanes(rows_dtype(body)))), once)
 
     def stages(self, body: Body, cut: RowTotalCut, machine: ISA) -> tuple[Stage, ...]:
-        if not cut.split:
+        if not cut.split or not has_totals(body):
             return (Stage(body.stem, written(cut)),)
         return Stage("rows", written(cut)), Stage("total")
 
     def scratch(self, body: Body, cut: RowTotalCut) -> tuple[Room, ...]:
+        if not has_totals(body):
+            return ()
         rows, _ = rows_and_columns(rows_operand(body).type)
         return (Room("terms", rows_dtype(body), rows),)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from noeira.codegen.anchor import rows_dtype, rows_operand
+from noeira.codegen.anchor import has_totals, rows_dtype, rows_operand
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda import row
 from noeira.codegen.cuda.arch import WARP, Arch, ceil_to
@@ -29,7 +29,8 @@ class RowTotalCut(row.RowCut):
 
 
 class RowTotal(row.Row):
-    """A launch over rows and one that adds up what its blocks did; one block does both.
+    """A launch over rows and one that adds up what its blocks did; one block does both. With a
+    result for each row there is nothing to add up.
 
     summed: the dtype of the sum, by default the one that rows are computed in.
     """
@@ -41,6 +42,8 @@ class RowTotal(row.Row):
         rows, columns = rows_and_columns(rows_operand(body).type)
         threads = row.row_threads(columns, rows_dtype(body), machine)
         cut = super().rule(body, machine)
+        if not has_totals(body):
+            return RowTotalCut(cut.grid, cut.block, cut.row_threads)
         if threads <= WARP and rows * threads <= LONE_THREADS:
             block = min(row.MOST_THREADS, ceil_to(rows * threads, WARP))
             cut = replace(cut, grid=1, block=block)
@@ -52,17 +55,19 @@ class RowTotal(row.Row):
         return self.summed or rows_dtype(body)
 
     def shared(self, body: Body, cut: row.RowCut) -> int:
-        if cut.row_threads > WARP:
+        if cut.row_threads > WARP or not has_totals(body):
             return super().shared(body, cut)
         return cuda.room_for_warps(cut.block, self.dtype(body))
 
     def stages(self, body: Body, cut: RowTotalCut, machine: Arch) -> tuple[Stage, ...]:
-        name = body.stem if cut.grid == 1 else "rows"
+        several = cut.grid > 1 and has_totals(body)
+        name = "rows" if several else body.stem
         rows = cuda.launched(name, written(cut), self.shared(body, cut))
-        if cut.grid == 1:
+        if not several:
             return (rows,)
         room = cuda.room_for_warps(cut.total_block, self.dtype(body))
         return rows, cuda.launched("total", (("grid", 1), *written(cut, "total")), room)
 
     def scratch(self, body: Body, cut: RowTotalCut) -> tuple[Room, ...]:
-        return (Room("blocks", self.dtype(body), cut.grid),) if cut.grid > 1 else ()
+        several = cut.grid > 1 and has_totals(body)
+        return (Room("blocks", self.dtype(body), cut.grid),) if several else ()

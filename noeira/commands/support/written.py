@@ -21,7 +21,7 @@ from noeira.commands.support.usage import UsageError, known_name
 from noeira.nn import Clipping, Group, Initializer, Loss, Module, Optimizer, Schedule
 from noeira.nn.clipping import clipping
 from noeira.nn.core.init import initializer
-from noeira.nn.loss import loss_type
+from noeira.nn.losses.base import loss_type
 from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.nn.schedule import schedule as schedule_value
 

@@ -5,7 +5,7 @@ Label smoothing s replaces the target distribution t by (1 - s)·t + s/C (Szeged
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError, VerifyError
 from noeira.ir.checks import check_classes
@@ -16,10 +16,13 @@ from noeira.ir.ops.logits import (
     SHAPES,
     ClassNumbers,
     LogitLoss,
-    SmoothingAttrs,
+    LogitLossAttrs,
+    LogitOp,
     check_gradient_operands,
     log_sum_exp,
+    loss_type,
     per_row,
+    reduced,
     softmax_of,
 )
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
@@ -38,29 +41,30 @@ def smoothed(target: np.ndarray, z: np.ndarray, smoothing: float) -> np.ndarray:
     return np.where(hot, 1 - smoothing + smoothing / classes, smoothing / classes).astype(z.dtype)
 
 
-def one_sample(shape: tuple[int, ...], extra: tuple[Draw, ...], smoothing: float) -> Sample:
+def one_sample(shape: tuple[int, ...], extra: tuple[Draw, ...], attrs: dict[str, Any]) -> Sample:
     """Logits, targets and further operands."""
     target = Draw(i32(*shape[:-1]), "index", shape[-1])
-    return Sample((Draw(f32(*shape)), target, *extra), {"smoothing": smoothing})
+    return Sample((Draw(f32(*shape)), target, *extra), attrs)
 
 
 class CrossEntropy(LogitLoss, ClassNumbers):
     """loss = mean over rows of lse(z) - Σ_c t_c z_c, lse(z) = log Σ_c exp z_c; t is the smoothed
     class number.
 
-    z [..., C], target i32[...] below C -> loss [], lse [...]
+    z [..., C], target i32[...] below C -> loss [], lse [...]. With reduction `sum` the loss is the
+    sum over rows; with `none` it is that of each row, loss [...].
     """
 
     name = "cross_entropy"
 
     def infer(
-        self, attrs: SmoothingAttrs, z: TensorType, target: TensorType
+        self, attrs: LogitLossAttrs, z: TensorType, target: TensorType
     ) -> tuple[TensorType, ...]:
         check_classes(self.name, z, target)
-        return self.of_logits(z)
+        return self.of_logits(attrs, z)
 
     def reference(
-        self, attrs: SmoothingAttrs, z: np.ndarray, target: np.ndarray
+        self, attrs: LogitLossAttrs, z: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         import numpy as np
 
@@ -71,20 +75,22 @@ class CrossEntropy(LogitLoss, ClassNumbers):
             # lse - Σ t z with Σ t = 1, as a mixture of the two ends.
             s = z.dtype.type(attrs.smoothing)
             rows = (1 - s) * rows + s * (lse - z.mean(-1))
-        return (rows.mean().astype(z.dtype), lse)
+        return (reduced(attrs, rows).astype(z.dtype), lse)
 
-    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
+    def vjp(self, attrs: LogitLossAttrs, back: Backward) -> dict[str, Value]:
         (z, target), (_, lse), (d_loss, d_lse) = back.inputs, back.outputs, back.cotangents
         if d_loss is None:
             d_loss = back.emit("constant", value=0.0, dtype=lse.type.dtype)
+            if attrs.by_row:
+                d_loss = back.emit("broadcast", d_loss, shape=lse.type.shape)
         operands = [value for value in (z, target, lse, d_loss, d_lse) if value is not None]
-        return {"z": back.emit("cross_entropy_grad", *operands, smoothing=attrs.smoothing)}
+        return {"z": back.emit("cross_entropy_grad", *operands, **vars(attrs))}
 
-    def flops(self, attrs: SmoothingAttrs, z: TensorType, target: TensorType) -> int:
+    def flops(self, attrs: LogitLossAttrs, z: TensorType, target: TensorType) -> int:
         return 4 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
-        return tuple(one_sample(s, (), smoothing) for s, smoothing in CASES)
+        return tuple(one_sample(shape, (), attrs) for shape, attrs in CASES)
 
     def bad_samples(self) -> tuple[BadSample, ...]:
         z = f32(4, 10)
@@ -95,21 +101,22 @@ class CrossEntropy(LogitLoss, ClassNumbers):
         )
 
 
-class CrossEntropyGrad(ClassNumbers):
-    """d_z = q·(d_loss/R + d_lse) - t·d_loss/R, q = exp(z - lse) the softmax, R the number of rows.
+class CrossEntropyGrad(LogitOp, ClassNumbers):
+    """d_z = q·(d_loss/R + d_lse) - t·d_loss/R, q = exp(z - lse) the softmax, R the number of rows;
+    with reduction `sum` or `none` d_loss is not divided by it.
 
-    z [..., C], target i32[...], lse [...], d_loss [], d_lse [...] (optional, 0) -> [..., C].
+    z [..., C], target i32[...], lse [...], d_loss [], with `none` [...], d_lse [...] (optional, 0)
+    -> [..., C].
     Given lse it is element-wise, which makes it differentiable once more:
     `cross_entropy_grad_grad`.
     """
 
-    name, kind, Attrs = "cross_entropy_grad", "row", SmoothingAttrs
-    streams = True
+    name, streams = "cross_entropy_grad", True
     operands = ("z", "target", "lse", "d_loss", "d_lse")
 
     def infer(
         self,
-        attrs: SmoothingAttrs,
+        attrs: LogitLossAttrs,
         z: TensorType,
         target: TensorType,
         lse: TensorType,
@@ -117,41 +124,45 @@ class CrossEntropyGrad(ClassNumbers):
         d_lse: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
         check_classes(self.name, z, target)
-        check_gradient_operands(self.name, z, lse, *([d_lse] if d_lse else []), d_loss=d_loss)
+        rows = (lse, *([d_lse] if d_lse else []))
+        check_gradient_operands(self.name, attrs, z, *rows, d_loss=d_loss)
         return (z,)
 
     def reference(
         self,
-        attrs: SmoothingAttrs,
+        attrs: LogitLossAttrs,
         z: np.ndarray,
         target: np.ndarray,
         lse: np.ndarray,
         d_loss: np.ndarray,
         d_lse: np.ndarray | None = None,
     ) -> tuple[np.ndarray, ...]:
-        q, each = softmax_of(z, lse), per_row(d_loss, lse)
-        weight = each if d_lse is None else (each + d_lse)[..., None]
+        q, each = softmax_of(z, lse), per_row(attrs, d_loss, lse)
+        weight = each if d_lse is None else each + d_lse[..., None]
         return ((q * weight - smoothed(target, z, attrs.smoothing) * each).astype(z.dtype),)
 
-    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
+    def vjp(self, attrs: LogitLossAttrs, back: Backward) -> dict[str, Value]:
         d_z, d_lse_in, d_d_loss, d_d_lse = back.emit(
-            "cross_entropy_grad_grad", back.cotangent, *back.node.inputs, smoothing=attrs.smoothing
+            "cross_entropy_grad_grad", back.cotangent, *back.node.inputs, **vars(attrs)
         )
         found = {"z": d_z, "lse": d_lse_in, "d_loss": d_d_loss}
         return found | ({"d_lse": d_d_lse} if back.wants("d_lse") else {})
 
-    def flops(self, attrs: SmoothingAttrs, z: TensorType, *rest: TensorType) -> int:
+    def flops(self, attrs: LogitLossAttrs, z: TensorType, *rest: TensorType) -> int:
         return 4 * z.size
 
     def samples(self) -> tuple[Sample, ...]:
-        def sample(shape: tuple[int, ...], smoothing: float, with_d_lse: bool) -> Sample:
-            rows, scalar = Draw(f32(*shape[:-1])), Draw(f32())
-            extra = (rows, scalar, rows) if with_d_lse else (rows, scalar)
-            return one_sample(shape, extra, smoothing)
+        def sample(shape: tuple[int, ...], attrs: dict[str, Any], with_d_lse: bool) -> Sample:
+            rows = Draw(f32(*shape[:-1]))
+            d_loss = rows if attrs.get("reduction") == "none" else Draw(f32())
+            extra = (rows, d_loss, rows) if with_d_lse else (rows, d_loss)
+            return one_sample(shape, extra, attrs)
 
-        shapes = SHAPES[:-1]
+        # With smoothing, what comes to the logarithms from elsewhere is there, too.
         return tuple(
-            sample(s, sm, both) for s in shapes for sm, both in ((0.0, False), (0.1, True))
+            sample(shape, attrs, bool(attrs.get("smoothing")))
+            for shape, attrs in CASES
+            if shape != SHAPES[-1]
         )
 
     def bad_samples(self) -> tuple[BadSample, ...]:
@@ -160,20 +171,21 @@ class CrossEntropyGrad(ClassNumbers):
         return (BadSample((z, target, rows, scalar), "do not fit"),)
 
 
-class CrossEntropyGradGrad(ClassNumbers):
+class CrossEntropyGradGrad(LogitOp, ClassNumbers):
     """The gradient of `cross_entropy_grad`, for a cotangent g [..., C] of its result.
 
     With q = exp(z - lse), w = d_loss/R + d_lse:
-    d_z = g·q·w, d_lse = -Σ_c g·q·w, d_d_loss = Σ g·(q - t)/R, d_d_lse = Σ_c g·q.
+    d_z = g·q·w, d_lse = -Σ_c g·q·w, d_d_loss = Σ g·(q - t)/R, d_d_lse = Σ_c g·q. With reduction
+    `sum` nothing is divided by R, nor with `none`, where d_d_loss is Σ_c g·(q - t) of each row.
     """
 
-    name, kind, totals, Attrs = "cross_entropy_grad_grad", "row", True, SmoothingAttrs
+    name, totals = "cross_entropy_grad_grad", True
     operands = ("g", "z", "target", "lse", "d_loss", "d_lse")
     results = ("d_z", "d_lse", "d_d_loss", "d_d_lse")
 
     def infer(
         self,
-        attrs: SmoothingAttrs,
+        attrs: LogitLossAttrs,
         g: TensorType,
         z: TensorType,
         target: TensorType,
@@ -185,11 +197,11 @@ class CrossEntropyGradGrad(ClassNumbers):
         if g != z:
             raise ShapeError(f"{self.name}: the cotangent {g} must be {z}")
         rows = TensorType(computed(z.dtype), z.shape[:-1])
-        return (z, rows, TensorType(rows.dtype, ()), rows)
+        return (z, rows, loss_type(attrs, z), rows)
 
     def reference(
         self,
-        attrs: SmoothingAttrs,
+        attrs: LogitLossAttrs,
         g: np.ndarray,
         z: np.ndarray,
         target: np.ndarray,
@@ -197,25 +209,21 @@ class CrossEntropyGradGrad(ClassNumbers):
         d_loss: np.ndarray,
         d_lse: np.ndarray | None = None,
     ) -> tuple[np.ndarray, ...]:
-        import numpy as np
-
-        q = softmax_of(z, lse)
-        rows = z.dtype.type(max(lse.size, 1))
-        weight = (d_loss / rows + (0 if d_lse is None else d_lse)) * np.ones_like(lse)
-        d_z = g * q * weight[..., None]
-        d_d_loss = (g * (q - smoothed(target, z, attrs.smoothing))).sum() / rows
-        dtype = z.dtype
+        q, dtype = softmax_of(z, lse), z.dtype
+        weight = per_row(attrs, d_loss, lse) + (0 if d_lse is None else d_lse[..., None])
+        d_z = g * q * weight
+        d_d_loss = (g * (q - smoothed(target, z, attrs.smoothing))).sum(-1)
         return (
             d_z.astype(dtype),
             -d_z.sum(-1).astype(dtype),
-            np.asarray(d_d_loss, dtype)[()],
+            reduced(attrs, d_d_loss).astype(dtype),
             (g * q).sum(-1).astype(dtype),
         )
 
-    def vjp(self, attrs: SmoothingAttrs, back: Backward) -> dict[str, Value]:
+    def vjp(self, attrs: LogitLossAttrs, back: Backward) -> dict[str, Value]:
         raise VerifyError("cross_entropy has no third derivative")
 
-    def flops(self, attrs: SmoothingAttrs, g: TensorType, *rest: TensorType) -> int:
+    def flops(self, attrs: LogitLossAttrs, g: TensorType, *rest: TensorType) -> int:
         return 8 * g.size
 
     def samples(self) -> tuple[Sample, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from noeira.errors import CompositionError, ShapeError
+from noeira.errors import CompositionError, OptionError, ShapeError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Value
 from noeira.ir.states import TARGET, numbered
@@ -45,13 +46,14 @@ class Criterion(Module):
 def target_patterns(
     net: type[Module], outputs: Sequence[Pattern], kinds: Sequence[type[Criterion]]
 ) -> tuple[Pattern, ...]:
-    """One sample of each target, as the losses and metrics want them; all must want the same.
+    """One sample of each target, as the first of the losses and metrics wants them; the others must
+    want the first of these, so that a metric need know nothing of the weights of a loss.
 
     Raises CompositionError, or ShapeError if one does not take the network's outputs.
     """
     wanted = [kind.wants(net, outputs) for kind in kinds]
     for kind, patterns in zip(kinds, wanted, strict=True):
-        if patterns != wanted[0]:
+        if patterns != wanted[0][: len(patterns)]:
             raise CompositionError(
                 f"{kinds[0]!r} takes targets {listed(wanted[0]) or 'none'} and {kind!r} takes "
                 f"{listed(patterns) or 'none'}; one target cannot be both"
@@ -77,11 +79,13 @@ def typed(pattern: Pattern, batch: int, dtype: str) -> TensorType:
 def run_metric(
     scope: Scope, index: int, kind: type[Criterion], given: Sequence[Value]
 ) -> list[Value]:
-    """Trace metric `index` on outputs and targets; gives its sum and its count.
+    """Trace metric `index` on the outputs and as many targets as it takes; gives its sum and its
+    count.
 
     Raises CompositionError if it does not give these two.
     """
-    made = replace(scope, module=kind, path=f"metric.{index}").run(*given)
+    taken = given[: len(kind.shapes().inputs)]
+    made = replace(scope, module=kind, path=f"metric.{index}").run(*taken)
     if not isinstance(made, tuple) or len(made) != 2:
         raise CompositionError(
             f"{kind!r} gives {listed(kind.shapes().outputs)}: a metric gives two numbers, a sum "
@@ -111,3 +115,32 @@ def check_metrics(
     scope = Scope(builder, net, {}, phase="eval", dtype=dtype)
     for index, kind in enumerate(metrics):
         run_metric(scope, index, kind, given)
+
+
+def criterion_type(value: Any, parent: type[Criterion], example: str) -> Any:
+    """A loss or metric type from its type or an instance; `parent`: that of its role.
+
+    Raises OptionError that says how one is given.
+    """
+    role, found = parent.role, type(value) if isinstance(value, Module) else value
+    if isinstance(found, str):
+        raise OptionError(f"{role}: write the type, such as {example}, not the text {found!r}")
+    if not isinstance(found, type) or not issubclass(found, Module):
+        raise OptionError(f"{role} must be a {role} type such as {example}, not {value!r}")
+    if found is parent or not issubclass(found, parent):
+        known = ", ".join(sorted(child.__name__ for child in leaves(parent)))
+        raise OptionError(
+            f"{role} must be a {role} type such as {example}; {found!r} is none; there are {known}"
+        )
+    found.need_parameters(role)
+    return found
+
+
+def leaves(parent: type[Module]) -> Iterator[type[Module]]:
+    """The types of noeira's own below one, whatever else a program has defined, without those that
+    are parents themselves.
+    """
+    for child in parent.__subclasses__():
+        if child.__module__.startswith("noeira.") and not child.is_made:
+            below = list(leaves(child))
+            yield from below or [child]

@@ -30,6 +30,7 @@ OPEN = frozenset(
         "misfit",
         "role",
         "in_turn",
+        "keeps_batch",
         "placeholders",
     }
 )

@@ -115,6 +115,11 @@ class Module(Instance, metaclass=ModuleType):
         return ()
 
     @classmethod
+    def keeps_batch(cls) -> bool:
+        """Whether what it gives has the batch as its first axis, as that of layers does."""
+        return cls.role == "layer"
+
+    @classmethod
     def parameters(cls) -> Mapping[str, ParamInfo]:
         """Every parameter by its dotted path, in definition order; nothing is allocated."""
         return cls.remembered("_every_parameter", lambda: MappingProxyType(infos(cls, Param)))

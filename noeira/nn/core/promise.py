@@ -2,8 +2,8 @@
 promise of a type is refused where the trace that broke it ends.
 
 A signature speaks of one sample. In a graph the batch is the first axis of every value, except for
-what losses and metrics give, which are numbers of the whole batch. In evaluation no sample may
-matter for another one.
+what losses and metrics give, which are numbers of the whole batch, unless a loss is not reduced. In
+evaluation no sample may matter for another one.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def first_broken(module: type[Module], dtype: str, inputs: Types, outputs: Types
     # A module that is run on what its caller cast may give the same.
     plain = {dtype, *(t.dtype for t in inputs if t.is_float)}
     for index, (type, like) in enumerate(zip(outputs, signature.outputs, strict=True)):
-        if module.role == "layer":
+        if module.keeps_batch():
             kept = type.shape[:1] == inputs[0].shape[:1] and (like.dtype or type.dtype in plain)
             alone = sample(type, like) if kept else None
         else:
@@ -343,7 +343,7 @@ def instead(scope: Scope, inputs: Types, index: int) -> str:
         shape = signature.outputs[index].shape
     except ValueError:
         return ""
-    front = inputs[0].shape[:1] if scope.module.role == "layer" else ()
+    front = inputs[0].shape[:1] if scope.module.keeps_batch() else ()
     dtype = signature.outputs[index].dtype or scope.dtype
     return f", not {TensorType(dtype, (*front, *shape))}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -156,9 +157,15 @@ class Scope:
         """
         check_inputs(self, inputs)
         here = replace(self, inputs=inputs)
-        outside = ARITHMETIC.set(partial(emitted, here))
-        try:
+        with here.arithmetic():
             made = self.module.trace(here, *inputs)
+        return checked_outputs(self, inputs, made)
+
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """As long as this is open, `+ - * /` between values emit nodes at this place."""
+        outside = ARITHMETIC.set(partial(emitted, self))
+        try:
+            yield
         finally:
             ARITHMETIC.reset(outside)
-        return checked_outputs(self, inputs, made)

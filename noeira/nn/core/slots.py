@@ -7,6 +7,7 @@ class Conv(Module):
     AXIS = axis(-1)                   # an axis counted from the end
     BIAS = flag(True)                 # True or False
     SLOPE = number(0.01)              # a finite number
+    MODE = choice("same", "valid")    # one of a few words, the first by default
     EPS = number(1e-5, above=0.0)     # a number greater than 0
     INNER = module()                  # a module type
     LAYERS = modules()                # module types, one or more
@@ -185,15 +186,38 @@ class NumberSlot(Slot):
         return real + 0.0  # -0.0 and 0.0 are one type
 
 
+class ChoiceSlot(Slot):
+    """One of a few words, the first of them by default."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(words[0])
+        self.words = words
+
+    @property
+    def what(self) -> str:  # type: ignore[override]
+        """What belongs here."""
+        *most, last = map(repr, self.words)
+        return f"{', '.join(most)} or {last}"
+
+    def read(self, value: Any, written: str) -> Any:
+        if value not in self.words:
+            raise self.refuse(value, written)
+        return value
+
+
 class ModuleSlot(Slot):
-    """A module type."""
+    """A module type of one role."""
 
     what = "a module type"
+
+    def __init__(self, role: str) -> None:
+        super().__init__()
+        self.role = role
 
     def read(self, value: Any, written: str) -> Any:
         from noeira.nn.core.parts import module_type
 
-        return module_type(value, written, None)
+        return module_type(value, written, None, self.role)
 
 
 class ModulesSlot(Slot):
@@ -270,9 +294,18 @@ def number(
     return slot
 
 
-def module() -> type[Module]:
-    """A type parameter that is a module type."""
-    slot: Any = ModuleSlot()
+def choice(default: str, *others: str) -> str:
+    """A type parameter that is one of a few words."""
+    slot: Any = ChoiceSlot(default, *others)
+    return slot
+
+
+def module(role: str = "layer") -> type[Module]:
+    """A type parameter that is a module type.
+
+    role: of the module, `layer` or `loss`.
+    """
+    slot: Any = ModuleSlot(role)
     return slot
 
 
