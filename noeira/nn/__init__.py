@@ -6,7 +6,7 @@ What is public is said by `__all__` of each file, and collected here.
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.graph import Value
-from noeira.nn import combinators, loss, metrics, optimizer, primitives
+from noeira.nn import combinators, critic, loss, metrics, optimizer, primitives
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
@@ -16,6 +16,7 @@ from noeira.nn.core.owned import Parameter
 from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import axis, derived, flag, module, modules, number, size
+from noeira.nn.critic import *
 from noeira.nn.loss import *
 from noeira.nn.metrics import *
 from noeira.nn.optimizer import *
@@ -26,6 +27,7 @@ __all__ = ["Buffer", "BufferInfo", "Module", "Param", "ParamInfo", "Parameter", 
 __all__ += ["axis", "derived", "flag", "module", "modules", "number", "size"]
 __all__ += combinators.__all__
 __all__ += _init.__all__
+__all__ += critic.__all__
 __all__ += loss.__all__
 __all__ += metrics.__all__
 __all__ += optimizer.__all__

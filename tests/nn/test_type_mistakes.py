@@ -258,7 +258,8 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         (
             lambda: loss_type(ReLU),
             "loss must be a loss type such as CrossEntropy; ReLU is none; "
-            "there are CrossEntropy, Losses, MSE, SoftCrossEntropy",
+            "there are CrossEntropy, GradientPenalty, Losses, MSE, SoftCrossEntropy, "
+            "Wasserstein",
         ),
         (
             lambda: loss_type(min),
