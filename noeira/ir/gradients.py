@@ -26,13 +26,14 @@ class Backward:
     matter.
 
     flows: a cotangent for each output of the node, None where nothing flows. wanted: whether each
-    of its inputs matters.
+    of its inputs matters. mark: what the names of cotangents begin with.
     """
 
     builder: Builder
     node: Node
     flows: tuple[Value | None, ...]
     wanted: tuple[bool, ...]
+    mark: str = "d"
 
     # Those that an op always has are most of them: `Any` saves it from asking for each.
     @property
@@ -80,11 +81,11 @@ class Backward:
     def emit(self, op: str, *values: Value, **attrs: Any) -> Any:
         """Emit one node; gives its result, or the tuple of its results.
 
-        What turns out to be the cotangent of an operand %x is called %d.x by the walk.
+        What turns out to be the cotangent of an operand %x is called %d.x by the walk (d its mark).
         """
         if any(value is None for value in values):
             raise VerifyError(self.nothing_flows(op, values))
-        hint = f"d.{self.node.outputs[0].name}.{op}"
+        hint = f"{self.mark}.{self.node.outputs[0].name}.{op}"
         return self.builder.emit(op, *values, hint=hint, **attrs)
 
     def nothing_flows(self, op: str, values: tuple[Value | None, ...]) -> str:
@@ -103,12 +104,13 @@ class Backward:
 
 
 def gradients(
-    builder: Builder, seeds: Mapping[str, Value], wanted: Iterable[Value], by: str
+    builder: Builder, seeds: Mapping[str, Value], wanted: Iterable[Value], by: str, mark: str = "d"
 ) -> dict[str, Value]:
     """Emit the cotangents of `wanted`, given cotangents of some values; what has none is left out.
 
     Walks the nodes that the builder has so far in reverse, with a table of cotangents. What a node
     of group `0` gives rise to is stamped `0~`. by: the pass that asks, stamped on what is emitted.
+    mark: of names: the cotangent of %x is %d.x.
     Raises VerifyError if an op on the way has no gradient, or a seed is none of a value there is.
     """
     check_seeds(builder, seeds)
@@ -118,7 +120,7 @@ def gradients(
     for node in nodes:
         if any(v.name in needed for v in node.inputs):
             needed |= {v.name for v in node.outputs}
-    table = Table(builder, by, seeds)
+    table = Table(builder, by, seeds, mark)
     for node in reversed(nodes):
         wants = tuple(v.name in needed for v in node.inputs)
         cotangents = tuple(map(table.total, node.outputs)) if any(wants) else ()
@@ -127,9 +129,8 @@ def gradients(
         check_saved(node, cotangents)
         start = len(builder.nodes)
         with builder.at(Origin(node.origin.path, node.origin.type, by), adjoint(node.group)):
-            given = node.op.vjp(node.attrs, Backward(builder, node, cotangents, wants))
-        entries = by_operand(node, given)
-        made = builder.rename(start, names_of(node, entries))
+            entries = entries_of(Backward(builder, node, cotangents, wants, mark))
+        made = builder.rename(start, names_of(node, entries, mark))
         table.place(builder.nodes[start:])
         for value, entry in zip(node.inputs, entries, strict=True):
             if entry is not None and value.name in needed:
@@ -162,8 +163,8 @@ class Table:
     home: the group of the node that makes a value.
     """
 
-    def __init__(self, builder: Builder, by: str, seeds: Mapping[str, Value]) -> None:
-        self.builder, self.by = builder, by
+    def __init__(self, builder: Builder, by: str, seeds: Mapping[str, Value], mark: str) -> None:
+        self.builder, self.by, self.mark = builder, by, mark
         self.parts = defaultdict[str, list[Value]](list)
         self.home: dict[str, str] = {}
         for name, seed in seeds.items():
@@ -185,7 +186,8 @@ class Table:
             origin = Origin(ROOT, f"sum of the gradients of {value}", self.by)
             with self.builder.at(origin, self.group_of_sum(value, parts)):
                 for part in rest:
-                    found = self.builder.emit("add", found, part, hint=f"d.{value.name}.sum")
+                    hint = f"{self.mark}.{value.name}.sum"
+                    found = self.builder.emit("add", found, part, hint=hint)
             self.place(self.builder.nodes[start:])
             parts[:] = [found]
         return found
@@ -199,10 +201,22 @@ class Table:
         return own if own in stamps else stamps.pop() if len(stamps) == 1 else ""
 
 
-def names_of(node: Node, entries: Iterable[Value | None]) -> dict[str, str]:
+def entries_of(back: Backward) -> tuple[Value | None, ...]:
+    """What an op's `vjp` gives, as an entry for each input.
+
+    Raises VerifyError that shows the node, and so whose it is, if that is not to be had.
+    """
+    node = back.node
+    try:
+        return by_operand(node, node.op.vjp(node.attrs, back))
+    except VerifyError as error:
+        raise VerifyError(f"{error}\nwhile differentiating {node}") from error
+
+
+def names_of(node: Node, entries: Iterable[Value | None], mark: str) -> dict[str, str]:
     """What the cotangent of each operand is to be called, by the name it was emitted under."""
     pairs = zip(node.inputs, entries, strict=True)
-    return {entry.name: f"d.{value.name}" for value, entry in pairs if entry is not None}
+    return {entry.name: f"{mark}.{value.name}" for value, entry in pairs if entry is not None}
 
 
 def check_saved(node: Node, cotangents: tuple[Value | None, ...]) -> None:

@@ -259,8 +259,9 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
             lambda: loss_type(ReLU),
             "loss must be a loss type such as CrossEntropy; ReLU is none; "
             "there are BCEWithLogits, BinaryFocalLoss, CategoricalKL, CrossEntropy, FocalLoss, "
-            "GaussianKL, GaussianNLL, Huber, KLDivergence, KLWithLogits, L1, Losses, MSE, "
-            "SequenceCrossEntropy, SmoothL1, SoftCrossEntropy, StandardNormalKL, Weighted",
+            "GaussianKL, GaussianNLL, GradientPenalty, Huber, KLDivergence, KLWithLogits, L1, "
+            "Losses, MSE, SequenceCrossEntropy, SmoothL1, SoftCrossEntropy, StandardNormalKL, "
+            "Wasserstein, Weighted",
         ),
         (
             lambda: loss_type(min),

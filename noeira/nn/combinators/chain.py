@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from noeira.errors import CompositionError
-from noeira.nn.combinators.container import Container, unary
+from noeira.nn.combinators.container import Container, Wrapper, unary
 from noeira.nn.core.messages import change, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Pattern, Signature
-from noeira.nn.core.slots import module, modules
+from noeira.nn.core.slots import modules
 from noeira.nn.core.unify import Misfit, Solver, solve
 
 # A type whose text is longer is not written out twice to say what to change in it.
@@ -225,11 +225,8 @@ class Chain(Container):
         return layers and tuple(layers)
 
 
-class Loop(Container):
+class Loop(Wrapper):
     """The parent of combinators of one module that must give the shape it takes."""
-
-    INNER = module()
-    placeholders: ClassVar[dict[str, str]] = {"INNER": "M"}
 
     @classmethod
     def changed(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:

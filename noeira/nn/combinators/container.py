@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.numbers import whole_number
+from noeira.nn.core.binding import as_written
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, listed
-from noeira.nn.core.slots import ModuleSlot, ModulesSlot
+from noeira.nn.core.slots import ModuleSlot, ModulesSlot, module
 
 
 class Container(Module):
@@ -80,6 +81,26 @@ class Container(Module):
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
+
+
+class Wrapper(Container):
+    """The parent of combinators of one module."""
+
+    INNER = module()
+    placeholders: ClassVar[dict[str, str]] = {"INNER": "M"}
+
+    @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if len(args) > 1 and cls.takes_parts():
+            inside = ", ".join(map(repr, args))
+            raise CompositionError(
+                f"{as_written(cls, args, named)}: {cls.__name__} has one module; "
+                f"write {cls.__name__}[Sequential[{inside}]]"
+            )
+
+    @classmethod
+    def parts(cls) -> tuple[type[Module], ...]:
+        return (cls.INNER,)
 
 
 def unary(

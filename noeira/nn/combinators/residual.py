@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.combinators.chain import Loop, looped
-from noeira.nn.core.binding import as_written
-from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature
 
@@ -20,19 +15,6 @@ class Residual(Loop):
 
     Parameters: those of M, under `0`.
     """
-
-    @classmethod
-    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if len(args) > 1 and cls.takes_parts():
-            inside = ", ".join(map(repr, args))
-            raise CompositionError(
-                f"{as_written(cls, args, named)}: {cls.__name__} has one module; "
-                f"write {cls.__name__}[Sequential[{inside}]]"
-            )
-
-    @classmethod
-    def parts(cls) -> tuple[type[Module], ...]:
-        return (cls.INNER,)
 
     @classmethod
     def compose(cls) -> Signature:

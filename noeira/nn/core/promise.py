@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -185,14 +185,31 @@ def check_apart(scope: Scope, node: Node) -> None:
     than one sample: what is evaluated beside a sample, such as the rows that fill up a batch, may
     not change what is said of it.
     """
-    along = batch_as_row(node, scope.by_sample) is not None
-    if along or not grows_with_batch(node, scope.by_sample):
-        how = " along the batch" if along else ""
+    if puts_together(node, scope.by_sample):
+        how = " along the batch" if batch_as_row(node, scope.by_sample) else ""
         raise CompositionError(
             f"{where(scope)}: {node.op.name} puts samples together{how}, {listed_types(node)}. In "
             f"evaluation each stands for itself, whatever else is in the batch: let this happen "
             f'where scope.phase is "train", and read a Buffer elsewhere'
         )
+
+
+def puts_together(node: Node, by_sample: Collection[str]) -> bool:
+    """Whether a row of its results follows from more than one sample."""
+    return batch_as_row(node, by_sample) is not None or not grows_with_batch(node, by_sample)
+
+
+def mixed(nodes: Iterable[Node], by_sample: set[str]) -> Node | None:
+    """The first of nodes in order that puts samples together; None if none does. by_sample: what
+    has one of each row; what follows from that is added.
+    """
+    for node in nodes:
+        if by_sample.isdisjoint(value.name for value in node.inputs):
+            continue
+        if puts_together(node, by_sample):
+            return node
+        by_sample.update(value.name for value in node.outputs)
+    return None
 
 
 def grows_with_batch(node: Node, by_sample: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ from noeira.nn.losses import (
     base,
     binary,
     classes,
+    critic,
     divergence,
     gaussian,
     regression,
@@ -15,6 +16,7 @@ from noeira.nn.losses import (
 from noeira.nn.losses.base import *
 from noeira.nn.losses.binary import *
 from noeira.nn.losses.classes import *
+from noeira.nn.losses.critic import *
 from noeira.nn.losses.divergence import *
 from noeira.nn.losses.gaussian import *
 from noeira.nn.losses.regression import *
@@ -25,6 +27,7 @@ __all__: list[str] = []
 __all__ += base.__all__
 __all__ += binary.__all__
 __all__ += classes.__all__
+__all__ += critic.__all__
 __all__ += divergence.__all__
 __all__ += gaussian.__all__
 __all__ += regression.__all__
