@@ -9,9 +9,7 @@ from noeira.ir.graph import Value
 from noeira.nn import (
     clipping,
     combinators,
-    critic,
     groups,
-    loss,
     losses,
     metrics,
     name_map,
@@ -30,7 +28,6 @@ from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import axis, choice, derived, flag, module, modules, number, size
 from noeira.nn.groups import *
-from noeira.nn.loss import *
 from noeira.nn.losses import *
 from noeira.nn.metrics import *
 from noeira.nn.name_map import *
@@ -46,7 +43,6 @@ __all__ += _init.__all__
 __all__ += groups.__all__
 __all__ += ["axis", "choice", "derived", "flag", "module", "modules", "number", "size"]
 __all__ += losses.__all__
-__all__ += loss.__all__
 __all__ += metrics.__all__
 __all__ += name_map.__all__
 __all__ += optimizer.__all__

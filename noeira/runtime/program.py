@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.arrays import dtype_name
@@ -51,7 +51,10 @@ NO_AVERAGE = "there is no average of the parameters: compile(…, ema=0.999)"
 class Metric(Protocol):
     """What a program knows of a metric."""
 
-    share: ClassVar[bool]
+    @property
+    def share(self) -> bool:
+        """Whether it is a part of a whole."""
+        ...
 
     def value(self, mean: float) -> float:
         """The metric, given the mean over all the data."""

@@ -138,7 +138,7 @@ def read(path: str | os.PathLike[str]) -> TensorFile:
             file.seek(0)
             content = file.read()
     except MemoryError:
-        size = status.st_size
+        size = os.path.getsize(place)
         raise CheckpointError(f"{place} has {size:,} bytes, more than there is memory") from None
     except OSError as error:
         raise CheckpointError(f"{place} cannot be read: {error.strerror or error}") from None
