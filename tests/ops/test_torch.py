@@ -14,6 +14,7 @@ from noeira.nn import (
     GELU,
     MSE,
     SGD,
+    Adagrad,
     Adam,
     AdamW,
     Clamp,
@@ -24,6 +25,7 @@ from noeira.nn import (
     LinearReLU,
     Mish,
     ReLU,
+    RMSprop,
     Sequential,
     Sigmoid,
     SiLU,
@@ -98,6 +100,14 @@ OPTIMIZERS = [
             [{"params": p[:2], "weight_decay": 0.1}, {"params": p[2:], "weight_decay": 0.0}],
             lr=1e-2,
         ),
+    ),
+    (
+        RMSprop(lr=1e-3, momentum=0.9, centered=True),
+        lambda torch, p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.9, centered=True),
+    ),
+    (
+        Adagrad(lr=0.1, lr_decay=0.1),
+        lambda torch, p: torch.optim.Adagrad(p, lr=0.1, lr_decay=0.1),
     ),
 ]
 
