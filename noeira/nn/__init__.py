@@ -6,7 +6,7 @@ What is public is said by `__all__` of each file, and collected here.
 from typing import TYPE_CHECKING, Any
 
 from noeira.ir.graph import Value
-from noeira.nn import clipping, combinators, loss, metrics, optimizer, primitives
+from noeira.nn import clipping, combinators, loss, metrics, optimizer, primitives, schedule
 from noeira.nn.clipping import *
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
@@ -21,6 +21,7 @@ from noeira.nn.loss import *
 from noeira.nn.metrics import *
 from noeira.nn.optimizer import *
 from noeira.nn.primitives import *
+from noeira.nn.schedule import *
 
 # What a layer of one's own is written with.
 __all__ = ["Buffer", "BufferInfo", "Module", "Param", "ParamInfo", "Parameter", "Scope", "Value"]
@@ -32,6 +33,7 @@ __all__ += loss.__all__
 __all__ += metrics.__all__
 __all__ += optimizer.__all__
 __all__ += primitives.__all__
+__all__ += schedule.__all__
 
 # Type checkers know the names above and nothing else.
 if not TYPE_CHECKING:
