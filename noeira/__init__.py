@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noeira.report.summary import summary as summary
     from noeira.runtime.program import Program as Program
     from noeira.tracing import trace as trace
+    from noeira.training import Polyak as Polyak
     from noeira.training import Trainer as Trainer
     from noeira.training import TrainResult as TrainResult
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 PLACES = {
     "compile": "noeira.compiler",
     "trace": "noeira.tracing",
+    "Polyak": "noeira.training",
     "Trainer": "noeira.training",
     "TrainResult": "noeira.training",
     "Program": "noeira.runtime.program",

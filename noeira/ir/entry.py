@@ -19,8 +19,8 @@ STEPS, EVALUATE = "steps", "evaluate"
 Purpose: TypeAlias = Literal["training", "evaluation"]
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
 # that its caller has; a data set that the program has loaded; the number of an epoch, to draw its
-# order.
-Reads: TypeAlias = Literal["rows", "batch", Purpose, "epoch"]
+# order; nothing at all, beside its states.
+Reads: TypeAlias = Literal["rows", "batch", Purpose, "epoch", "nothing"]
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,12 @@ class EntryPoint:
         """Let the array be the memory of a root."""
         self.arrays[root] = array
 
-    def bind_state(self, name: str, array: np.ndarray, store: Store | None = None) -> None:
-        """Let the array be a state, which is the store's if there is one."""
+    def bind_state(
+        self, name: str, array: np.ndarray, store: Store | None = None, stored: str = ""
+    ) -> None:
+        """Let the array be a state, which is the store's if there is one; stored: what that calls
+        it, if that is another name.
+        """
         self.bind(root_of(STATE, name), array)
 
     def take_over(self, root: str, other: EntryPoint, other_root: str) -> None:

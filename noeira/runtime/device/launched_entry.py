@@ -88,14 +88,16 @@ class LaunchedEntry(EntryPoint):
         elif self.mirrors.pop(root, None) is not None:
             self.is_prepared = False
 
-    def bind_state(self, name: str, array: np.ndarray, store: Store | None = None) -> None:
+    def bind_state(
+        self, name: str, array: np.ndarray, store: Store | None = None, stored: str = ""
+    ) -> None:
         root = root_of(STATE, name)
         if store is None or array.nbytes <= SMALL_BYTES:
             self.bind(root, array)
             return
         # Not among the arrays: a reference from here would count as somebody's who holds it.
         self.arrays.pop(root, None)
-        self.mirrors[root] = mirror_of(store, name)
+        self.mirrors[root] = mirror_of(store, stored or name)
         self.is_prepared = False
 
     def bind_inputs(self, arrays: Sequence[np.ndarray]) -> None:
