@@ -4,8 +4,8 @@ Their formulas are those of their ops; the rate that they scale is the optimizer
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import OptionError
@@ -17,6 +17,7 @@ from noeira.ir.ops.schedule import (
     StepDecayOptions,
 )
 from noeira.ir.ops.schedule_cosine import OneCycleOptions
+from noeira.nn.core.option_value import OptionValue
 
 if TYPE_CHECKING:
     from typing import Self
@@ -33,20 +34,21 @@ __all__ = [
     "WarmupCosine",
 ]
 
-# Options of other libraries: what they are here, and what to write; those that no schedule has are
-# "".
-LENGTH, MINIMUM = ("steps", "steps=… or epochs=…"), ("minimum", "minimum=…, a share of lr")
-RATE, WARMUP = ("", "it is the lr of the optimizer"), ("warmup", "warmup=…")
+# Options of other libraries: what they are here ("" if they are no options), and what to write.
+LENGTH = "steps", "write steps=… or epochs=…"
+MINIMUM = "minimum", "write minimum=…, a share of lr"
+RATE, WARMUP = ("", "it is the lr of the optimizer"), ("warmup", "write warmup=…")
 KNOWN_AS = {
     **dict.fromkeys(("T_max", "step_size", "total_steps", "total_iters", "length"), LENGTH),
     **dict.fromkeys(("eta_min", "min_lr"), MINIMUM),
     **dict.fromkeys(("lr", "max_lr", "learning_rate"), RATE),
     **dict.fromkeys(("warmup_steps", "warmup_epochs", "warmup_length"), WARMUP),
-    "pct_start": ("rise", "rise=…"),
-    "div_factor": ("start", "start=…, which is 1 / div_factor"),
-    "final_div_factor": ("minimum", "minimum=…, which is start / final_div_factor"),
-    "anneal_strategy": ("anneal", 'anneal="cosine" or "linear"'),
+    "pct_start": ("rise", "write rise=…"),
+    "div_factor": ("start", "write start=…, which is 1 / div_factor"),
+    "final_div_factor": ("minimum", "write minimum=…, which is start / final_div_factor"),
+    "anneal_strategy": ("anneal", 'write anneal="cosine" or "linear"'),
 }
+# Schedulers of PyTorch, and names that others have for schedules.
 THEIRS = {
     "StepLR": "StepDecay",
     "LinearLR": "Warmup",
@@ -61,35 +63,29 @@ THEIRS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule(ScheduleOptions):
-    """The parent of the schedules.
-
-    op: the operation that gives the rate; "" if the rate is the learning rate itself. needs: how
-    one is written, with what it cannot do without.
-    """
-
-    op: ClassVar[str] = ""
-    needs: ClassVar[str] = ""
+class Schedule(OptionValue, ScheduleOptions):
+    """The parent of the schedules. An `op` of "" is the learning rate as it is."""
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Raises OptionError for an option that there is not, or that has no name."""
-        names = [field.name for field in fields(cls)]
+        """Raises OptionError for an option that there is not, that has no name, or is missing."""
         if args:
             example = f", such as {cls.needs}" if cls.needs else ""
             raise OptionError(f"{cls.__name__}: options are given by name{example}")
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in names:
-                raise unknown_option(cls, name, names)
-        return super().__new__(cls)
+            own, meant = KNOWN_AS.get(name, (None, ""))
+            if name not in names and own in ("", *names):
+                listed = ", ".join(names) or "none"
+                raise OptionError(f"{cls.__name__} has no option {name}; it has {listed}: {meant}")
+        return super().__new__(cls, **options)
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return partial(type(self), **vars(self)), ()
 
     @property
     def by_epoch(self) -> bool:
         """Whether its time is counted in epochs, not in steps."""
         return False
-
-    def options(self) -> dict[str, Any]:
-        """The attributes of the operation."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +183,7 @@ class WarmupCosine(MinimumOptions, TimedSchedule):
 
     op: ClassVar[str] = "warmup_cosine_rate"
     needs: ClassVar[str] = "WarmupCosine(epochs=20, warmup=2)"
-    warmup: int | None = None
+    warmup: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,16 +212,6 @@ class Polynomial(PolynomialOptions, TimedSchedule):
     """
 
     op: ClassVar[str] = "polynomial_rate"
-
-
-def unknown_option(cls: type[Schedule], name: str, known: list[str]) -> OptionError:
-    """The error for an option that there is not."""
-    own, meant = KNOWN_AS.get(name, ("?", ""))
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f": write {meant}" if own in known else f": {meant}" if not own else ""
-    hint = hint or (f"; did you mean {near[0]}?" if near else "")
-    listed = ", ".join(known) or "none"
-    return OptionError(f"{cls.__name__} has no option {name}; it has {listed}{hint}")
 
 
 def schedule(value: Any) -> Schedule:

@@ -74,9 +74,8 @@ def test_how_a_schedule_is_given() -> None:
         (lambda: Warmup(epochs=1.5), "epochs must be a whole number of at least 1, not 1.5"),  # type: ignore[arg-type]
         (lambda: Warmup(epochs=True), "epochs must be a whole number of at least 1, not True"),
         (
-            lambda: WarmupCosine(epochs=20),
-            "WarmupCosine: warmup must be a whole number of at least 0 and less than epochs, 20, "
-            "not None",
+            lambda: WarmupCosine(epochs=20),  # type: ignore[call-arg]
+            "WarmupCosine needs warmup: write WarmupCosine(epochs=20, warmup=2)",
         ),
         (
             lambda: WarmupCosine(steps=20, warmup=20),
@@ -116,6 +115,7 @@ def test_options_that_cannot_be(make: Callable[[], Any], message: str) -> None:
         (OneCycle, "div_factor", "three_phase: write start=…, which is 1 / div_factor"),
         (WarmupCosine, "warmup_steps", "it has steps, epochs, minimum, warmup: write warmup=…"),
         (Constant, "factor", "Constant has no option factor; it has none"),
+        (Constant, "lr", "Constant has no option lr; it has none: it is the lr of the optimizer"),
     ],
 )
 def test_options_of_other_libraries(kind: Any, option: str, message: str) -> None:

@@ -71,4 +71,5 @@ def unknown_option(cls: type, name: str, known: list[str]) -> OptionError:
     initials = "".join(word[:1] for word in name.lower().split("_"))
     near = [initials] if initials in known else difflib.get_close_matches(name.lower(), known, n=2)
     hint = f"; did you mean {' or '.join(n for n in known if n in near)}?" if near else ""
-    return OptionError(f"{cls.__name__} has no option {name}; it has {', '.join(known)}{hint}")
+    listed = ", ".join(known) or "none"
+    return OptionError(f"{cls.__name__} has no option {name}; it has {listed}{hint}")
