@@ -146,7 +146,7 @@ def loss_type(value: Any) -> type[Loss]:
     found = criterion_type(value, Loss, "CrossEntropy")
     if found.keeps_batch():
         raise OptionError(
-            f"loss: {found!r} gives {found.shapes().outputs[0]} for each sample, and training takes "
-            "a number: leave reduction='none' out, or run it inside a loss of your own"
+            f"loss: {found!r} gives {found.shapes().outputs[0]} for each sample, and training "
+            "takes a number: leave reduction='none' out, or run it inside a loss of your own"
         )
     return found
