@@ -5,7 +5,7 @@ it, a row each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -69,7 +69,7 @@ class NameMap:
     """
 
     network: type[Module]
-    rows: tuple[Row, ...] = ()
+    rows: Sequence[Row] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))

@@ -33,9 +33,10 @@ from noeira.runtime.safetensors_header import (
     METADATA,
     Header,
     damaged,
+    header_length,
     parsed,
 )
-from noeira.runtime.strange_files import check_ending, check_kind
+from noeira.runtime.strange_files import BEGINNING, check_ending, check_kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,7 +135,10 @@ def read(path: str | os.PathLike[str]) -> TensorFile:
         status = os.stat(place)
         check_regular(place, status.st_mode)
         with open(place, "rb") as file:
-            check_kind(place, file)
+            # Before all of it is read, which may be much, and another kind of file.
+            start = file.read(BEGINNING)
+            check_kind(place, start, file)
+            header_length(place, start, status.st_size)
             file.seek(0)
             content = file.read()
     except MemoryError:

@@ -108,21 +108,27 @@ def called(name: str) -> str:
     return name if name.isprintable() and len(name) <= 2 * SHOWN else shown(name)
 
 
-def parsed(path: str, content: bytes) -> Header:
-    """The header of a file, of which all is known to be in the file. Raises CheckpointError."""
-    length = int.from_bytes(content[:LENGTH_BYTES], "little")
-    rest = len(content) - LENGTH_BYTES
-    if content[LENGTH_BYTES : LENGTH_BYTES + 1] != b"{":
+def header_length(path: str, start: bytes, size: int) -> int:
+    """The bytes of the header of a file of so many bytes, by its first ones. Raises
+    CheckpointError.
+    """
+    if start[LENGTH_BYTES : LENGTH_BYTES + 1] != b"{":
         raise CheckpointError(
             f"{path} is no safetensors file, or its beginning is damaged: program.save, "
             "program.tensors.save and safetensors.numpy.save_file write those"
         )
+    length, rest = int.from_bytes(start[:LENGTH_BYTES], "little"), size - LENGTH_BYTES
     if length > LONGEST_HEADER:
         raise damaged(path, f"its header would have {length:,} bytes, more than any has")
     if length > rest:
         words = f"its header would have {length:,} bytes, and the file ends after {rest:,}"
         raise damaged(path, words)
-    end = LENGTH_BYTES + length
+    return length
+
+
+def parsed(path: str, content: bytes) -> Header:
+    """The header of a file, of which all is known to be in the file. Raises CheckpointError."""
+    end = LENGTH_BYTES + header_length(path, content, len(content))
     found = json_object(path, content[LENGTH_BYTES:end])
     metadata = found.pop(METADATA, {})
     if not is_text_by_text(metadata):

@@ -9,6 +9,8 @@ from typing import BinaryIO
 
 from noeira.errors import CheckpointError
 
+# Bytes by which a file is known.
+BEGINNING = 32
 # How a file begins, what it is, and what to write.
 BEGINNINGS = (
     (b"\x80", "a pickle, which can run code when it is loaded", "torch"),
@@ -41,9 +43,11 @@ def check_ending(path: str | os.PathLike[str]) -> None:
         )
 
 
-def check_kind(path: str, file: BinaryIO) -> None:
-    """Raises CheckpointError that says what a file is, if it is a known kind of another one."""
-    start = file.read(32)
+def check_kind(path: str, start: bytes, file: BinaryIO) -> None:
+    """Raises CheckpointError that says what a file is, if it is a known kind of another one.
+
+    start: its first bytes, as many as BEGINNING.
+    """
     for beginning, kind, advice in BEGINNINGS:
         # The length of a header begins with any byte, its text with a brace.
         if start.startswith(beginning) and start[8:9] != b"{":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from noeira.errors import CheckpointError, DtypeError, OptionError
 from noeira.ir.arrays import in_float_dtype, overflow
@@ -96,7 +96,7 @@ class Tensors(Parameters):
         self,
         path: str | os.PathLike[str],
         *,
-        dtype: str | None = None,
+        dtype: Literal["f32", "f64", "bf16", "f16"] | None = None,
         names: Names | None = None,
     ) -> None:
         """Write every tensor to a safetensors file, whole or not at all.

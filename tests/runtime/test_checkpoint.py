@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from needs import needs_compiler
 from resumed_training import Net, data, program
 from safetensors.numpy import load_file, save_file
 
@@ -73,6 +74,34 @@ def test_a_checkpoint_has_the_network(tmp_path: Path) -> None:
     ):
         trained.restore(path)
     assert [one.name for one in path.parent.iterdir()] == ["net.safetensors"]
+
+
+@needs_compiler
+def test_training_goes_on_with_other_threads_and_its_tensors_on_another_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half, ends = tmp_path / "half.safetensors", set[bytes]()
+    for threads in ("2", "1", "3"):
+        monkeypatch.setenv("NOEIRA_THREADS", threads)
+        trained = program("cpu", batch=300)
+        if half.exists():
+            trained.restore(half)
+        trained.load(*data(700))
+        if not half.exists():
+            trained.steps(4)
+            trained.save(half)
+        trained.steps(4)
+        trained.save(tmp_path / "end.safetensors")
+        ends.add((tmp_path / "end.safetensors").read_bytes())
+    assert len(ends) == 1
+    saved = load_file(half)
+    for target in ("reference", "cuda-cpu"):
+        other = program(target, seed=1, batch=300)
+        other.restore(half)
+        for name, array in other.tensors.items():
+            assert array.tobytes() == saved[name].tobytes(), name
+        other.save(tmp_path / "again.safetensors")
+        assert (tmp_path / "again.safetensors").read_bytes() == half.read_bytes()
 
 
 def test_what_is_no_checkpoint_of_a_program_changes_nothing(tmp_path: Path) -> None:

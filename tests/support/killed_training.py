@@ -117,8 +117,12 @@ def main(folder: Path, runs: int) -> None:
     for run in range(runs):
         path = folder / str(run) / "net.safetensors"
         path.parent.mkdir()
-        while killed(trained, path, where, moments.uniform(0.005, 0.15)):
+        # On a busy machine a child may need longer to come to anything.
+        longest = 0.15
+        while killed(trained, path, where, moments.uniform(0.005, longest)):
             deaths[where[0]] += 1
+            longest *= 1.1
+            assert longest < 60, "training comes to no end"
             if path.exists():
                 read(path)
             leftovers = max(leftovers, len(list(path.parent.iterdir())) - 1)

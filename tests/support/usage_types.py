@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+import noeira
 from noeira.ir.graph import Value
 from noeira.nn import (
     GELU,
@@ -26,6 +28,7 @@ from noeira.nn import (
     Loss,
     Metric,
     Module,
+    NameMap,
     Normal,
     Optimizer,
     Parallel,
@@ -33,6 +36,7 @@ from noeira.nn import (
     ReLU,
     Repeat,
     Residual,
+    Row,
     Scale,
     ScaledKaiming,
     Scope,
@@ -126,6 +130,17 @@ def main() -> None:
     train(net, CrossEntropy, Accuracy, Adam(lr=1e-3), Kaiming)
     train(net, CrossEntropy.of(smoothing=0.1), TopK[5], AdamW(), Normal[0.0, 0.02])
     train(net, MSE(), TopK[5], SGD(momentum=0.9, nesterov=True), Kaiming())
+    keep(noeira.compile(net))
+
+
+def keep(program: noeira.Program) -> None:
+    """Files of weights and of training."""
+    names = NameMap(Linear[3, 2], [Row("weight", "w", "transpose"), Row("bias", kind="zeros")])
+    program.tensors.save("net.safetensors", dtype="bf16", names=names)
+    program.tensors.load("net.safetensors", names=NameMap.of(Linear[3, 2], ["*.extra"]))
+    program.tensors.load({"weight": np.zeros((3, 2))})
+    program.save(Path("training.safetensors"))
+    program.restore("training.safetensors")
 
 
 if TYPE_CHECKING:
