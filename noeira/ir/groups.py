@@ -7,12 +7,13 @@ first group whose pattern matches its dotted name, if there is one: `*.bias`, `0
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from noeira.ir.ranges import Numbers
 from noeira.ir.types import Layout
+from noeira.ir.value import Value
 
 # Of passes, whose text says them: [["*.bias", [["lr_factor", 0.1]]], ["0.*", [["frozen", true]]]].
 Groups: TypeAlias = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
@@ -33,6 +34,12 @@ def own_numbers(name: str, groups: Groups) -> tuple[tuple[str, Any], ...]:
 def frozen(names: Iterable[str], groups: Groups) -> frozenset[str]:
     """Those of the parameters that stay as they are."""
     return frozenset(name for name in names if FROZEN in own_numbers(name, groups))
+
+
+def trained(members: Sequence[Value], groups: Groups) -> list[Value]:
+    """Those of the parameters that do not stay as they are."""
+    still = frozen((member.name for member in members), groups)
+    return [member for member in members if member.name not in still]
 
 
 def freezes(groups: Groups) -> bool:

@@ -21,7 +21,7 @@ from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
-from noeira.ir.groups import Groups, frozen
+from noeira.ir.groups import Groups, trained
 from noeira.ir.states import GRADS, LOSS
 from noeira.ir.types import Layout
 from noeira.passes.base import Extends, parameters
@@ -47,8 +47,7 @@ class Vjp(Extends):
         params = parameters(graph, self.name)
         with builder.at(Origin(ROOT, "gradient of the loss", self.name)):
             one = builder.emit("constant", value=1.0, dtype=loss.type.dtype, hint=f"d.{self.loss}")
-        still = frozen((member.name for member in params.members), self.groups)
-        wanted = [member for member in params.members if member.name not in still]
+        wanted = trained(params.members, self.groups)
         found = gradients(builder, {loss.name: one}, wanted, self.name)
         layout = graph.layout(params.value.type.layout or "")
         with builder.at(Origin(ROOT, "gradients side by side", self.name)):

@@ -7,12 +7,22 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import noeira.nn
 from noeira.ir.op import OPS, Op, op
-from noeira.nn import ElementwiseLoss, Initializer, Loss, Metric, Module, Optimizer
+from noeira.nn import (
+    Clipping,
+    ElementwiseLoss,
+    Initializer,
+    Loss,
+    Metric,
+    Module,
+    Optimizer,
+    Schedule,
+    TimedSchedule,
+)
 from noeira.nn.combinators.aliases import Short
 from noeira.nn.combinators.container import Container
 from noeira.nn.core.binding import usage
@@ -25,6 +35,8 @@ KINDS = {
     "losses": "of (prediction, target)",
     "metrics": "of (prediction, target): (sum, count)",
     "optimizers": "p: a parameter, g: its gradient, t: updates so far, plus 1",
+    "schedules": "of the learning rate lr; u: the steps or epochs that are over",
+    "clipping": "g: the gradients",
     "initialisers": "of weights; biases begin with 0",
     "ops": "what graphs are made of; gradients of element-wise ops are made on demand: relu.d0",
 }
@@ -69,22 +81,25 @@ def types() -> Iterator[Word]:
             yield Word(kind, name, written(found), signature, inspect.getdoc(found) or "")
 
 
+# What types of each kind derive from, the nearest parent first.
+PARENTS = {
+    Optimizer: "optimizers",
+    Schedule: "schedules",
+    Clipping: "clipping",
+    Initializer: "initialisers",
+    Loss: "losses",
+    Metric: "metrics",
+    Short: "fused layers",
+    Container: "combinators",
+    Module: "layers",
+}
+
+
 def kind_of(found: type) -> str:
     """The kind of a type; "" for parents, and for what only describes."""
-    if found in (Module, Loss, ElementwiseLoss, Metric, Optimizer, Initializer):
+    if found in (*PARENTS, ElementwiseLoss, TimedSchedule):
         return ""
-    if issubclass(found, Optimizer):
-        return "optimizers"
-    if issubclass(found, Initializer):
-        return "initialisers"
-    kinds = {
-        Loss: "losses",
-        Metric: "metrics",
-        Short: "fused layers",
-        Container: "combinators",
-        Module: "layers",
-    }
-    return next((kind for parent, kind in kinds.items() if issubclass(found, parent)), "")
+    return next((kind for parent, kind in PARENTS.items() if issubclass(found, parent)), "")
 
 
 def written(found: Any) -> str:
@@ -95,7 +110,9 @@ def written(found: Any) -> str:
     if issubclass(found, Initializer):
         names = ", ".join(field.name for field in own)
         return f"{found.__name__}[{names}]" if names else found.__name__
-    return f"{found.__name__}({', '.join(f'{field.name}={field.default}' for field in own)})"
+    options = ("…" if field.default is MISSING else field.default for field in own)
+    pairs = (f"{field.name}={value}" for field, value in zip(own, options, strict=True))
+    return f"{found.__name__}({', '.join(pairs)})"
 
 
 def ops() -> Iterator[Word]:

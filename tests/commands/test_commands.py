@@ -262,9 +262,9 @@ def test_diff_of_plans(call: Callable[..., str], dumped: Path):
         ("run net.py:Plain --arch sm_90", 2, "--arch is for --target cuda; cpu has --isa"),
         ("tune net.py:Plain --seconds 0", 2, "--seconds must be a number of seconds above 0"),
         (
-            "explain net.py:Plain --loss Huber",
+            "explain net.py:Plain --loss Hinge",
             2,
-            "there is no loss Huber; there are MSE, CrossEntropy",
+            "there is no loss Hinge; there are BCEWithLogits, ",
         ),
         (
             "explain net.py:Plain --optimizer lamb",

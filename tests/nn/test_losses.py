@@ -156,7 +156,10 @@ def program_of(kind: str, rows: int, columns: int, target: str, dtype: str) -> H
 SIZES = [
     *((size, "reference", "f64") for size in ((1, 1), (1, 33), (257, 1), (257, 33))),
     *(((257, 33), target, "f32") for target in ("cpu", "cuda-cpu")),
-    *(pytest.param((1, 1), target, "f64", marks=pytest.mark.slow) for target in ("cpu", "cuda-cpu")),
+    *(
+        pytest.param((1, 1), target, "f64", marks=pytest.mark.slow)
+        for target in ("cpu", "cuda-cpu")
+    ),
 ]
 
 

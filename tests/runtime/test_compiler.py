@@ -332,10 +332,10 @@ def test_jobs_name_their_entries() -> None:
 
 def test_a_data_set_is_gone_through_in_turns() -> None:
     training = job_of(Net, batch=4, loss=CrossEntropy, optimizer=Adam()).training(10)
-    assert training.calls == 3
+    assert training.steps == 3
     assert [training.done(taken) for taken in (0, 4, 8, 10)] == [0, 1, 2, 3]
-    following = [training.following(done) for done in range(3)]
-    assert [(entry.name, left) for entry, left in following] == [
+    following = [training.following(taken) for taken in (0, 4, 8)]
+    assert [(one.entry.name, one.calls) for one in following] == [
         ("steps", 2),
         ("steps", 1),
         ("steps.last", 1),

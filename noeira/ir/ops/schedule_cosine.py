@@ -26,9 +26,8 @@ class CosineAttrs(MinimumOptions, LengthAttrs):
 
 
 class CosineRate(Schedule):
-    """lr·(minimum + (1 − minimum)·½(1 + cos(π·min(u, length − 1) / (length − 1)))): from lr in the
-    first update to lr·minimum in the last; lr itself if there is but one (Loshchilov and Hutter
-    2017, without restarts).
+    """lr·(minimum + (1 − minimum)·½(1 + cos(π·min(u, length − 1) / (length − 1)))); lr if length is
+    1 (Loshchilov and Hutter 2017, without restarts). The first update has lr, the last lr·minimum.
 
     PyTorch's CosineAnnealingLR(T_max=length - 1, eta_min=minimum·lr) up to there; beyond that one
     rises again.
@@ -59,7 +58,7 @@ class WarmupCosineAttrs(CosineAttrs):
 
 class WarmupCosineRate(Schedule):
     """lr·(u + 1) / warmup while u < warmup, then lr·(minimum + (1 − minimum)·½(1 + cos(π·v))) with
-    v = min(u − warmup, n) / n, n = length − warmup: the update after the last would have
+    v = min(u − warmup, n) / n, n = length − warmup. The update after the last would have
     lr·minimum, and all that follow have it.
 
     PyTorch's SequentialLR of LinearLR(start_factor=1 / warmup, total_iters=warmup - 1) and

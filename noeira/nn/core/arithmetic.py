@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.numbers import finite_number
+from noeira.ir.value import ARITHMETIC
 from noeira.nn.core.promise import NO_ARRAYS, is_array, shown
 
 if TYPE_CHECKING:
     from noeira.nn.core.scope import Scope
 
 NAMES = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+
+
+@contextmanager
+def arithmetic(scope: Scope) -> Iterator[None]:
+    """As long as this is open, `+ - * /` between values emit nodes at the place of `scope`."""
+    outside = ARITHMETIC.set(partial(emitted, scope))
+    try:
+        yield
+    finally:
+        ARITHMETIC.reset(outside)
 
 
 def emitted(scope: Scope, sign: str, left: Any, right: Any) -> Value:

@@ -1,10 +1,17 @@
-"""Names that `noeira.nn` does not have: the one message for each, with the name that was meant."""
+"""Names that there are not, in `noeira.nn` or of a module's tensors: one message for each, with the
+name that was meant.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from noeira.errors import CompositionError
+
+if TYPE_CHECKING:
+    from noeira.nn.core.module import Module
 
 
 def refuse(name: str, known: Sequence[str]) -> NoReturn:
@@ -41,3 +48,12 @@ def advice(name: str, known: Sequence[str]) -> str:
         "; print(noeira.nn.__all__) shows what there is, and a layer of your own is a class, see "
         "help(noeira.nn.Module)"
     )
+
+
+def no_param(module: type[Module], name: str) -> CompositionError:
+    """The error for a tensor that a module does not have."""
+    tensors = {**module.own_params, **module.own_buffers}
+    if name in tensors and not tensors[name].exists(module):
+        return CompositionError(str(tensors[name].absent(module)))
+    known = ", ".join(n for n, tensor in tensors.items() if tensor.exists(module))
+    return CompositionError(f"{module!r} has no parameter {name}; it has {known or 'none'}")

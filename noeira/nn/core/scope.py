@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from noeira.errors import CompositionError, FusionError
+from noeira.errors import FusionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, Origin, Value
 from noeira.ir.random import EVALUATION_STREAM
 from noeira.ir.states import COUNTER, DRAWS, SEED, TICK
-from noeira.ir.value import ARITHMETIC
-from noeira.nn.core.arithmetic import emitted
+from noeira.nn.core.arithmetic import arithmetic
 from noeira.nn.core.binding import brief
+from noeira.nn.core.names import no_param
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
     check_apart,
@@ -90,7 +88,7 @@ class Scope:
         """
         found = self.values.get(joined(self.path, name))
         if found is None:
-            raise self.no_param(name)
+            raise no_param(self.module, name)
         return found
 
     def update(self, name: str, new: Value) -> None:
@@ -120,16 +118,6 @@ class Scope:
             self.counters[name] = self.builder.state(name, COUNTER)
         return self.counters[name]
 
-    def no_param(self, name: str) -> CompositionError:
-        """The error for a tensor that the module does not have."""
-        tensors = {**self.module.own_params, **self.module.own_buffers}
-        if name in tensors and not tensors[name].exists(self.module):
-            return CompositionError(str(tensors[name].absent(self.module)))
-        known = ", ".join(n for n, tensor in tensors.items() if tensor.exists(self.module))
-        return CompositionError(
-            f"{self.module!r} has no parameter {name}; it has {known or 'none'}"
-        )
-
     def child(self, name: str, module: type[Module]) -> Scope:
         """The place of a child; a child without a name is at the place of its parent.
 
@@ -157,15 +145,6 @@ class Scope:
         """
         check_inputs(self, inputs)
         here = replace(self, inputs=inputs)
-        with here.arithmetic():
+        with arithmetic(here):
             made = self.module.trace(here, *inputs)
         return checked_outputs(self, inputs, made)
-
-    @contextmanager
-    def arithmetic(self) -> Iterator[None]:
-        """As long as this is open, `+ - * /` between values emit nodes at this place."""
-        outside = ARITHMETIC.set(partial(emitted, self))
-        try:
-            yield
-        finally:
-            ARITHMETIC.reset(outside)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from noeira.errors import CompositionError, OptionError
 from noeira.ir.graph import Value
+from noeira.nn.core.arithmetic import arithmetic
 from noeira.nn.core.criteria import Criterion, criterion_type
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, parse_signature
@@ -115,7 +116,7 @@ class ElementwiseLoss(Loss):
         """What `finish` makes of the values, at the place whose nodes are one kernel."""
         operands = cls.operands(scope, *given)
         here = scope.fused()
-        with here.arithmetic():
+        with arithmetic(here):
             return finish(here, cls.each(here, *operands))
 
     @classmethod
