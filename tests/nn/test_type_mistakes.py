@@ -38,12 +38,18 @@ from noeira.nn import (
 )
 from noeira.nn.losses.base import loss_type
 from noeira.nn.metrics import metric_type, metric_types
+from noeira.report.vocabulary import vocabulary
 
 
 class TwoInputs(Module):
     """A layer of two inputs."""
 
     signature = "(*, D), (*, D) -> (*, D)"
+
+
+def names_of(kind: str) -> list[str]:
+    """The types of a kind that `noeira list` has."""
+    return sorted(word.name for word in vocabulary() if word.kind == kind)
 
 
 LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
@@ -258,10 +264,7 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         (
             lambda: loss_type(ReLU),
             "loss must be a loss type such as CrossEntropy; ReLU is none; "
-            "there are BCEWithLogits, BinaryFocalLoss, CategoricalKL, CrossEntropy, FocalLoss, "
-            "GaussianKL, GaussianNLL, GradientPenalty, Huber, KLDivergence, KLWithLogits, L1, "
-            "Losses, MSE, SequenceCrossEntropy, SmoothL1, SoftCrossEntropy, StandardNormalKL, "
-            "Wasserstein, Weighted",
+            f"there are {', '.join(names_of('losses'))}",
         ),
         (
             lambda: loss_type(min),
@@ -270,8 +273,7 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
         (
             lambda: metric_type(CrossEntropy),
             "metric must be a metric type such as Accuracy; CrossEntropy is none; "
-            "there are Accuracy, BinaryAccuracy, MeanAbsoluteError, MeanSquaredError, "
-            "Perplexity, TopK",
+            f"there are {', '.join(names_of('metrics'))}",
         ),
         (
             lambda: metric_types("accuracy"),

@@ -24,6 +24,7 @@ from noeira.nn.core.init import initializer
 from noeira.nn.losses.base import loss_type
 from noeira.nn.optimizer import optimizer as optimizer_value
 from noeira.nn.schedule import schedule as schedule_value
+from noeira.report.vocabulary import kind_of
 
 NONE = "none"
 # How one of a kind is written, for messages.
@@ -38,12 +39,12 @@ WORDS = {"true": True, "false": False}
 
 
 def exported(parent: type) -> dict[str, Any]:
-    """The public types of a kind, by name."""
+    """The public types of a kind that can be written, by name."""
     found = {name: getattr(noeira.nn, name) for name in noeira.nn.__all__}
     return {
         name: kind
         for name, kind in found.items()
-        if isinstance(kind, type) and issubclass(kind, parent) and kind is not parent
+        if isinstance(kind, type) and issubclass(kind, parent) and kind_of(kind)
     }
 
 
