@@ -193,7 +193,7 @@ class WarmupCosine(MinimumOptions, TimedSchedule):
 @dataclass(frozen=True, kw_only=True)
 class OneCycle(OneCycleOptions, TimedSchedule):
     """One cycle (Smith and Topin 2018): from lr · start up to lr in the first rise · n of n steps
-    or epochs, then down to lr · minimum in the last, each by half a cosine, or a line with
+    or epochs, then down to lr · minimum in the last. Each by half a cosine, or a line with
     anneal="linear". three_phase: down to lr · start first, as long as it rose. lr is the greatest
     rate. Momentum is not cycled.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from noeira.compiler import build
-from noeira.errors import CompositionError, OptionError
+from noeira.errors import CompositionError, NoeiraError, OptionError
 from noeira.ir.builder import Builder
 from noeira.ir.entry import Entry
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
@@ -61,6 +61,17 @@ class Polyak:
                 stored = state.value.name
                 array = net.store.array(stored, state.value.type)
                 self.entry.bind_state(f"{prefix}{stored}", array, net.store, stored)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises NoeiraError for what has been compiled in."""
+        if "entry" in self.__dict__:
+            raise NoeiraError(f"{name} of a Polyak cannot be set: make another")
+        super().__setattr__(name, value)
+
+    def __reduce__(self) -> NoReturn:
+        raise NoeiraError(
+            "a Polyak cannot be pickled or copied: pickle or copy its networks, and make another"
+        )
 
     def __call__(self) -> None:
         """Let the target network follow by one step."""

@@ -16,7 +16,7 @@ from needs import needs_compiler
 from stateful_layers import Net as Stateful
 
 import noeira
-from noeira.errors import CompositionError, OptionError
+from noeira.errors import CompositionError, NoeiraError, OptionError
 from noeira.ir.plan import Plan
 from noeira.nn import MSE, SGD, Linear, ReLU, Sequential, Tanh
 from noeira.runtime.cuda_cpu.device import CudaCpuDevice
@@ -247,3 +247,11 @@ def test_tau_is_a_share(tau: Any) -> None:
         noeira.Polyak(Net(), FAST, tau=tau)
     with pytest.raises(OptionError, match="there is no target 'gpu'"):
         noeira.Polyak(Net(), FAST, target="gpu")
+
+
+def test_it_stays_as_it_was_made() -> None:
+    follow = noeira.Polyak(Net(), FAST, target="reference")
+    with pytest.raises(NoeiraError, match="tau of a Polyak cannot be set: make another"):
+        follow.tau = 0.5
+    with pytest.raises(NoeiraError, match="a Polyak cannot be pickled or copied: pickle or copy"):
+        copy.copy(follow)

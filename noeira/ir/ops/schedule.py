@@ -27,14 +27,11 @@ from noeira.ir.ops.elementwise import fault_of
 from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.scalar import Expr, call, var
 from noeira.ir.scalar_numpy import evaluate
-from noeira.ir.states import COUNTER, LEARNING_RATE, STEP
+from noeira.ir.states import COUNTER, EPOCH_STEPS, LEARNING_RATE, STEP
 from noeira.ir.types import COMPUTED, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
-
-# The state that says how many updates an epoch has.
-EPOCH_STEPS = "epoch_steps"
 
 
 @dataclass(frozen=True)
