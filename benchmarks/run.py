@@ -27,6 +27,7 @@ BENCHMARKS = {
     "gemm": "matrix products",
     "elementwise": "activations, optimizers, gathers",
     "rows": "losses, softmax, column sums",
+    "updates": "optimizers with clipping, averages, norms of gradients",
     "calls": "the cost of a call from Python",
     "threads": "one thread and more, and a processor that is busy with something else",
     "memory": "what a step takes and allocates",
