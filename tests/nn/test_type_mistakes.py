@@ -261,7 +261,7 @@ LINEAR = "write Linear[IN, OUT] or Linear.of(IN, OUT, bias=…)"
             "there are BCEWithLogits, BinaryFocalLoss, CategoricalKL, CrossEntropy, FocalLoss, "
             "GaussianKL, GaussianNLL, GradientPenalty, Huber, KLDivergence, KLWithLogits, L1, "
             "Losses, MSE, SequenceCrossEntropy, SmoothL1, SoftCrossEntropy, StandardNormalKL, "
-            "Wasserstein, Weighted",
+            "TwoHot, Wasserstein, Weighted",
         ),
         (
             lambda: loss_type(min),

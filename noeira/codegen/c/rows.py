@@ -115,6 +115,11 @@ class CRows(Rows):
         """C text for the vector 0, 1, 2, …"""
         return f"({self.dtype}v){{{', '.join(map(str, range(self.lanes)))}}}"
 
+    @property
+    def column_numbers(self) -> str:
+        """C text for the vector of the numbers of columns, from the present one on."""
+        return f"set_{self.dtype}(column) + {self.lane_numbers}"
+
     def loaded(
         self, reads: Mapping[str, Operand], index: str, part: str, count: str
     ) -> dict[str, str]:

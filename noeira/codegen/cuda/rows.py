@@ -163,6 +163,11 @@ class CudaRows(Rows):
         """C text for an element of each of some operands, by their names in `reads`."""
         return {name: name for name in reads}
 
+    @property
+    def column_numbers(self) -> str:
+        """C text for the number of the present column."""
+        return f"set_{self.dtype}(column)"
+
     def tree(self, form: str) -> str:
         """C text for the sum of the elements of an access, added up as a tree, from their form."""
         terms = [form % lane for lane in range(self.lanes)]

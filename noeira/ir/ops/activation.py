@@ -112,6 +112,18 @@ class Symlog(Elementwise):
         return 1.0 / (call("abs", x) + 1.0)
 
 
+class Symexp(Elementwise):
+    """sign(x) · (exp |x| - 1), the inverse of symlog (Hafner et al. 2023)"""
+
+    name = "symexp"
+
+    def expression(self, attrs: Any) -> Expr:
+        return call("sign", x) * call("expm1", call("abs", x))
+
+    def slope(self, attrs: Any, index: int) -> Expr:
+        return call("abs", y) + 1.0
+
+
 @dataclass(frozen=True)
 class AlphaAttrs(graph.Attrs):
     """alpha: the value -alpha is approached on the left."""

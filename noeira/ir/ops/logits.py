@@ -34,12 +34,9 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 @dataclass(frozen=True)
-class LogitLossAttrs(graph.Attrs):
-    """smoothing: the share of the target spread evenly over the classes. reduction: `mean` or `sum`
-    over the rows, or `none`: a loss for each.
-    """
+class RowLossAttrs(graph.Attrs):
+    """reduction: `mean` or `sum` over the rows, or `none`: a loss for each."""
 
-    smoothing: float = 0.0
     reduction: str = "mean"
 
     def __post_init__(self) -> None:
@@ -59,6 +56,13 @@ class LogitLossAttrs(graph.Attrs):
     def share(self, rows: int) -> int:
         """What the cotangent of the loss is divided by to be that of a row's loss."""
         return max(rows, 1) if self.reduction == "mean" else 1
+
+
+@dataclass(frozen=True)
+class LogitLossAttrs(RowLossAttrs):
+    """smoothing: the share of the target spread evenly over the classes."""
+
+    smoothing: float = 0.0
 
     @property
     def kept(self) -> float:
@@ -82,7 +86,7 @@ class LogitOp(Op):
 
     kind, Attrs = "row", LogitLossAttrs
 
-    def has_totals(self, attrs: LogitLossAttrs) -> bool:
+    def has_totals(self, attrs: RowLossAttrs) -> bool:
         return self.totals and not attrs.by_row
 
 
@@ -94,18 +98,18 @@ class LogitLoss(LogitOp):
     totals = True
     operands, results = ("z", "target"), ("loss", "lse")
 
-    def of_logits(self, attrs: LogitLossAttrs, z: TensorType) -> Types:
+    def of_logits(self, attrs: RowLossAttrs, z: TensorType) -> Types:
         """The types of both results: as logits are computed in, of 16 bits in f32."""
         return (loss_type(attrs, z), TensorType(computed(z.dtype), z.shape[:-1]))
 
 
-def loss_type(attrs: LogitLossAttrs, z: TensorType) -> TensorType:
+def loss_type(attrs: RowLossAttrs, z: TensorType) -> TensorType:
     """The type of the loss of logits, and of its cotangent."""
     return TensorType(computed(z.dtype), z.shape[:-1] if attrs.by_row else ())
 
 
 def check_gradient_operands(
-    name: str, attrs: LogitLossAttrs, z: TensorType, *lse: TensorType, d_loss: TensorType
+    name: str, attrs: RowLossAttrs, z: TensorType, *lse: TensorType, d_loss: TensorType
 ) -> None:
     """Raises ShapeError if what the gradient of a loss reads does not go with the logits."""
     rows = TensorType(computed(z.dtype), z.shape[:-1])
@@ -113,7 +117,7 @@ def check_gradient_operands(
         raise ShapeError(f"{name}: lse {lse[0]} and d_loss {d_loss} do not fit {z}")
 
 
-def reduced(attrs: LogitLossAttrs, rows: np.ndarray) -> np.ndarray:
+def reduced(attrs: RowLossAttrs, rows: np.ndarray) -> np.ndarray:
     """The loss of the losses of rows."""
     if attrs.by_row:
         return rows
@@ -140,7 +144,7 @@ def softmax_of(z: np.ndarray, lse: np.ndarray) -> np.ndarray:
         return np.exp(z - lse[..., None])
 
 
-def per_row(attrs: LogitLossAttrs, d_loss: np.ndarray, lse: np.ndarray) -> np.ndarray:
+def per_row(attrs: RowLossAttrs, d_loss: np.ndarray, lse: np.ndarray) -> np.ndarray:
     """The cotangent of each row's loss, as [..., 1]."""
     each = (d_loss / attrs.share(lse.size)).astype(lse.dtype)
     return each.reshape((*each.shape, 1))

@@ -11,6 +11,7 @@ from noeira.nn.losses import (
     gaussian,
     regression,
     several,
+    two_hot,
     weighted,
 )
 from noeira.nn.losses.base import *
@@ -21,6 +22,7 @@ from noeira.nn.losses.divergence import *
 from noeira.nn.losses.gaussian import *
 from noeira.nn.losses.regression import *
 from noeira.nn.losses.several import *
+from noeira.nn.losses.two_hot import *
 from noeira.nn.losses.weighted import *
 
 __all__: list[str] = []
@@ -32,4 +34,5 @@ __all__ += divergence.__all__
 __all__ += gaussian.__all__
 __all__ += regression.__all__
 __all__ += several.__all__
+__all__ += two_hot.__all__
 __all__ += weighted.__all__

@@ -7,25 +7,21 @@ import math
 from noeira.ir.graph import Value
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import number
-from noeira.nn.losses.base import Loss
+from noeira.nn.losses.base import ElementwiseLoss, Loss
 
 __all__ = ["GradientPenalty", "Wasserstein"]
 
 
-class Wasserstein(Loss):
+class Wasserstein(ElementwiseLoss):
     """mean of target · prediction: (*), (*) -> (); for a critic, target −1 of what is real and +1
     of what is generated; for a generator −1 (Arjovsky et al. 2017).
 
     Of a batch half of which is real it is half of mean D(generated) − mean D(real).
     """
 
-    signature = "(*), (*) -> ()"
-
     @classmethod
-    def trace(cls, scope: Scope, prediction: Value, target: Value) -> Value:
-        here = scope.fused()
-        product = here.emit("multiply", prediction, target)
-        return here.emit("sum", product, scale=1 / product.type.size)
+    def each(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        return prediction * target
 
 
 class GradientPenalty(Loss):

@@ -26,6 +26,7 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "Softplus",
+    "Symexp",
     "Symlog",
     "Tanh",
 ]
@@ -117,6 +118,12 @@ class Symlog(Elementwise):
     """sign(x) · log(1 + |x|) (Hafner et al. 2023)"""
 
     op = "symlog"
+
+
+class Symexp(Elementwise):
+    """sign(x) · (exp |x| − 1), the inverse of `Symlog` (Hafner et al. 2023)"""
+
+    op = "symexp"
 
 
 class ELU(Elementwise):
