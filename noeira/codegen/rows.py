@@ -53,6 +53,11 @@ class Rows:
         return self.rows * self.columns
 
     @property
+    def last_column(self) -> int:
+        """The number of the last column."""
+        return self.columns - 1
+
+    @property
     def part(self) -> int:
         """Elements of a row beyond those that are taken together."""
         return self.rest(self.columns)
