@@ -56,7 +56,7 @@ def check_training(
     given: Mapping[str, np.ndarray],
     path: str | os.PathLike[str],
 ) -> None:
-    """Raises CheckpointError for the training of another optimizer, or in other batches."""
+    """Raises CheckpointError for training that keeps more states, or is in other batches."""
     # What of the program's own is there follows from its entries, and so from the data loaded.
     other = [
         name
@@ -65,8 +65,8 @@ def check_training(
     ]
     if other:
         raise CheckpointError(
-            f"{path} is of training with another optimizer: this program keeps no {other[0]}; "
-            "the network alone is what program.tensors.load takes"
+            f"{path} is of training with another optimizer or other options: this program keeps no "
+            f"{other[0]}; the network alone is what program.tensors.load takes"
         )
     batch = int(given[f"{BESIDE}{BATCH}"])
     if batch != program.batch:

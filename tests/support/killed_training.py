@@ -25,7 +25,7 @@ from stateful_layers import Noise, RunningMean
 
 import noeira
 from noeira import disk
-from noeira.nn import Adam, CrossEntropy, Linear, Sequential
+from noeira.nn import Adam, ClipNorm, CrossEntropy, Linear, Sequential, WarmupCosine
 from noeira.runtime import safetensors
 from noeira.runtime.safetensors import read
 
@@ -39,13 +39,17 @@ SLOWLY = 0.0002
 
 
 def program() -> noeira.Program:
-    """A program with every kind of state, and data."""
+    """A program with every kind of state that a step can have, and data."""
     made = noeira.compile(
         Net,
         loss=CrossEntropy,
         optimizer=Adam(lr=0.01),
+        schedule=WarmupCosine(epochs=4, warmup=1),
+        clip=ClipNorm(0.5),
+        accumulate=2,
+        ema=0.9,
         target="reference",
-        batch=5,
+        batch=6,
         dtype="f64",
         seed=5,
     )
