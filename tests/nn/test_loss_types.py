@@ -285,7 +285,7 @@ def compiled(loss: Any, net: Any = Linear[4, 3]) -> Any:
         ),
         (
             compiled(SequenceCrossEntropy.of(ignored=7), Sequential[Linear[4, 6], Places[2, 3]]),
-            "SequenceCrossEntropy[7]: ignored is one of the ids, which are below 3 here",
+            "SequenceCrossEntropy.of(ignored=7): ignored is one of the ids, which are below 3 here",
         ),
         (
             compiled(FocalLoss, Linear[4, 1]),

@@ -67,7 +67,7 @@ def test_perplexity(target: str) -> None:
     found, given = evaluated(net, SequenceCrossEntropy, metrics, target, x, y)
     rows = np.log(np.exp(given).sum(-1)) - np.take_along_axis(given, y[..., None], -1)[..., 0]
     assert found["perplexity"] == pytest.approx(np.exp(rows.mean()), rel=1e-6)
-    assert found["perplexity[0]"] == pytest.approx(np.exp(rows[y != 0].mean()), rel=1e-6)
+    assert found["perplexity.of(ignored=0)"] == pytest.approx(np.exp(rows[y != 0].mean()), rel=1e-6)
     assert found["perplexity"] == pytest.approx(math.exp(found["loss"]), rel=1e-6)
 
 
@@ -75,4 +75,4 @@ def test_perplexity_of_no_number_and_beyond_all() -> None:
     assert Perplexity.value(1e4) == math.inf and math.isnan(Perplexity.value(math.nan))
     x, y = np.ones((2, 5), "f4"), np.zeros(2, int)
     found, _ = evaluated(Linear[5, 3], CrossEntropy, [Perplexity[0]], "reference", x, y)
-    assert math.isnan(found["perplexity[0]"])
+    assert math.isnan(found["perplexity.of(ignored=0)"])
