@@ -153,13 +153,11 @@ def program_of(kind: str, rows: int, columns: int, target: str, dtype: str) -> H
     return Heads(kind, rows, columns, target, dtype)
 
 
+COMPILED = ("cpu", "cuda-cpu")
 SIZES = [
     *((size, "reference", "f64") for size in ((1, 1), (1, 33), (257, 1), (257, 33))),
-    *(((257, 33), target, "f32") for target in ("cpu", "cuda-cpu")),
-    *(
-        pytest.param((1, 1), target, "f64", marks=pytest.mark.slow)
-        for target in ("cpu", "cuda-cpu")
-    ),
+    *(((257, 33), target, "f32") for target in COMPILED),
+    *(pytest.param((1, 1), target, "f64", marks=pytest.mark.slow) for target in COMPILED),
 ]
 
 

@@ -104,7 +104,8 @@ class SizeSlot(Slot):
 
     @property
     def is_option(self) -> bool:
-        return not self.required and self.default is not None
+        # What may be left out and is the length of an axis is written in its place.
+        return not self.required and (self.default is not None or self.least == 0)
 
     @property
     def label(self) -> str:

@@ -29,6 +29,16 @@ class Losses(Loss):
     placeholders: ClassVar[dict[str, str]] = {"LOSSES": "A, B, …"}
 
     @classmethod
+    def check(cls) -> None:
+        for part in cls.LOSSES:
+            if part.keeps_batch():
+                raise CompositionError(
+                    f"{cls!r}: {part!r} gives {part.shapes().outputs[0]} for each sample, and "
+                    "losses are added as numbers: leave reduction='none' out"
+                )
+        super().check()
+
+    @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
         return tuple((str(index), part) for index, part in enumerate(cls.LOSSES))
 

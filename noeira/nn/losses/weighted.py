@@ -33,13 +33,13 @@ class Weighted(Loss):
         inner = cls.LOSS
         if not issubclass(inner, ElementwiseLoss):
             raise CompositionError(
-                f"{cls!r}: {inner!r} gives a number, and weights need a value for each sample: "
+                f"{cls!r}: {inner!r} gives one number, and weights need a value for each sample: "
                 "derive it from ElementwiseLoss"
             )
         if inner.REDUCTION in ("sum", "none"):
             raise CompositionError(
-                f"{cls!r}: the weights come before the reduction, which is said of Weighted: leave "
-                f"it out inside, and write reduction={inner.REDUCTION!r} behind the loss"
+                f"{cls!r}: weights come before the reduction: leave it out inside, and write "
+                f"Weighted.of(…, reduction={inner.REDUCTION!r})"
             )
         super().check()
 
