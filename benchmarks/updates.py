@@ -23,7 +23,7 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import Value
 from noeira.ir.op import op
 from noeira.ir.ops.flat_update import FlatUpdate
-from noeira.ir.ops.optimizer import CLIP
+from noeira.ir.states import CLIP
 from noeira.ir.types import Range, TensorType
 
 # An op, its attributes; of those whose gradients are clipped, by one factor or one for each range.

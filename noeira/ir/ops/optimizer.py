@@ -12,11 +12,8 @@ from noeira.errors import VerifyError
 from noeira.ir.bounded import NOT_NEGATIVE, Bounded
 from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.scalar import Expr
-from noeira.ir.states import LEARNING_RATE, STEP
+from noeira.ir.states import CLIP, LEARNING_RATE, STEP
 from noeira.ir.types import Range
-
-# The operand by which gradients are clipped.
-CLIP = "clip"
 
 
 @dataclass(frozen=True)
