@@ -36,8 +36,9 @@ class LaPropAttrs(OptimizerAttrs, LaPropOptions):
 
 
 class LaProp(Optimizer):
-    """LaProp (Ziyin et al. 2020): gradients are divided by their size before they are averaged, as
-    DreamerV3 does (Hafner et al. 2023).
+    """LaProp (Ziyin et al. 2020): gradients are divided by their size before they are averaged. As
+    in DreamerV3 (Hafner et al. 2023), lr acts on the average; in the paper it is averaged too,
+    which is the same while it does not change.
 
     t = step + 1; v' = β₂·v + (1 - β₂)·g²; u = g / (√(v' / (1 - β₂ᵗ)) + eps); m' = β₁·m + (1 -
     β₁)·u; p' = p - lr·(m' / (1 - β₁ᵗ) + weight_decay·p). p [N], g [N], lr [], step i64[], ok
