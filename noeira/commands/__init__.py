@@ -52,6 +52,11 @@ COMMANDS = {
         "It has no --target: the launches of cpu are timed inside its C function. What those of a\n"
         "GPU take of it is said by noeira explain --target cuda --resources.",
     ),
+    "train": Command(
+        "train a network as a file says, with checkpoints and logs in a folder",
+        "noeira train mnist.toml --set trainer.epochs=3",
+        "The page docs/trainer.md has the sections and keys of the file.",
+    ),
     "run": Command(
         "run a network, or a dumped stage, once and print the exact bits of its outputs",
         "noeira run 01_vjp.nir --seed 0",

@@ -23,7 +23,8 @@ from noeira.runtime.build.cache import Cache
 NEEDED = ("numpy", "ml_dtypes", "jinja2", "networkx", "filelock", "platformdirs", "rich")
 OPTIONAL = {
     "pooch": "downloading data sets: pip install 'noeira[data]'",
-    "matplotlib": "noeira profile --png: pip install 'noeira[viz]'",
+    "matplotlib": "pictures of losses and rooflines: pip install 'noeira[viz]'",
+    "tensorboardX": "event files of TensorBoard: pip install 'noeira[tensorboard]'",
     "ziglang": "a C compiler without root: pip install ziglang",
 }
 CHECK_TEXT = """\

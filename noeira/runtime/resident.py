@@ -153,11 +153,17 @@ class TrainingData(ResidentData):
         self.told = {"loss": loss}
         if GRAD_NORM in self.totals:
             self.told[GRAD_NORM] = float(self.totals[GRAD_NORM]) / max(steps, 1)
+        self.told |= {"lr": self.rate, "step": self.program.updates}
+        return loss
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the last step: by a schedule, if there is one."""
         # The last entry completes a step, and so has a rate of its own if there is a schedule.
         rates = [v.name for v in self.points[-1].graph.outputs if v.name == RATE]
-        rate = self.latest.output(RATE) if rates and self.latest is not None else self.program.lr
-        self.told |= {"lr": float(rate), "step": self.program.updates}
-        return loss
+        if not rates or self.latest is None:
+            return self.program.lr
+        return float(self.latest.output(RATE))
 
     def native_call(self, most: int) -> int:
         """One call of an entry; gives the number of steps that it completed, `most` at most."""

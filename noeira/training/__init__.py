@@ -1,7 +1,18 @@
-"""Training: the trainer, its results and its progress, and target networks."""
+"""Training: the trainer, its records, early stopping, the confusion matrix, and target networks."""
 
+from noeira.training.confusion import ConfusionMatrix
+from noeira.training.measure import EarlyStopping
 from noeira.training.polyak import Polyak
-from noeira.training.result import Epoch, TrainResult
+from noeira.training.result import Epoch, Evaluation, Step, TrainResult
 from noeira.training.trainer import Trainer
 
-__all__ = ["Epoch", "Polyak", "TrainResult", "Trainer"]
+__all__ = [
+    "ConfusionMatrix",
+    "EarlyStopping",
+    "Epoch",
+    "Evaluation",
+    "Polyak",
+    "Step",
+    "TrainResult",
+    "Trainer",
+]

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from noeira.training.result import Epoch
+from noeira.report.table import short
+from noeira.training.history import Sum
+from noeira.training.result import Epoch, Evaluation
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+# What the bar says of the present epoch: sum of losses and samples so far, and the learning rate.
+Told = Callable[[], tuple[float, int, float]]
+
 
 class Reporter:
-    """Shows progress: `shown` False shows nothing."""
+    """Shows progress: `shown` False shows nothing. batches: of an epoch, None if nobody knows."""
 
-    def __init__(self, epochs: int, batches: int, shown: bool) -> None:
+    def __init__(self, epochs: int, batches: int | None, shown: bool) -> None:
         self.epochs, self.batches, self.shown = epochs, batches, shown
         self.bar: Progress | None = None
         self.task: TaskID | None = None
+        # When the present epoch began here, and how many of its samples were done before.
+        self.begun, self.known = 0.0, 0
         if shown and sys.stdout.isatty():
             from rich.progress import (
                 BarColumn,
@@ -31,6 +40,7 @@ class Reporter:
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
+                TextColumn("{task.fields[told]}"),
                 TimeRemainingColumn(),
             )
             self.bar = Progress(*columns, transient=True)
@@ -38,32 +48,47 @@ class Reporter:
     def __enter__(self) -> Reporter:
         if self.bar is not None:
             self.bar.start()
-            self.task = self.bar.add_task("training", total=self.batches)
+            self.task = self.bar.add_task("training", total=self.batches, told="")
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self.bar is not None:
             self.bar.stop()
 
-    def begin(self, number: int) -> None:
-        """Epoch `number`, from 1, begins."""
+    def begin(self, number: int, known: Sum, batches: int | None) -> None:
+        """Epoch `number`, from 1, begins, or goes on after what is known of it."""
+        self.begun, self.known = time.perf_counter(), known.samples
         if self.bar is not None and self.task is not None:
-            self.bar.reset(self.task, description=f"epoch {number}/{self.epochs}")
+            about = {"description": f"epoch {number}/{self.epochs}", "total": batches}
+            self.bar.reset(self.task, completed=known.steps, **about)
 
-    def advance(self, steps: int) -> None:
+    def advance(self, steps: int, told: Told) -> None:
         """Steps were done."""
-        if self.bar is not None and self.task is not None:
-            self.bar.advance(self.task, steps)
+        if self.bar is None or self.task is None:
+            return
+        total, samples, lr = told()
+        speed = rate((samples - self.known) / max(time.perf_counter() - self.begun, 1e-9))
+        text = f"loss {total / max(samples, 1):.4f}  lr {lr:.3g}  {speed}"
+        self.bar.update(self.task, advance=steps, told=text)
 
-    def end(self, number: int, epoch: Epoch) -> None:
-        """Epoch `number` is over."""
+    def row(self, evaluation: Evaluation, shares: frozenset[str]) -> None:
+        """An evaluation within an epoch was made."""
+        tested = "".join(f"  {part}" for part in parts(evaluation, shares))
+        self.say(f"  step {evaluation.step}  loss {evaluation.loss:.4f}{tested}")
+
+    def end(self, epoch: Epoch) -> None:
+        """An epoch is over."""
         test = ""
         if epoch.test_loss is not None:
             test += f"  test loss {epoch.test_loss:.4f}"
         for name in epoch.metrics:
             test += f"  {epoch.text(name, 2)}"
+        told = f"{epoch.seconds - epoch.evaluating:.2f} s"
+        if epoch.test_loss is not None:
+            told += f" + {epoch.evaluating:.2f} s"
         self.say(
-            f"epoch {number}/{self.epochs}  loss {epoch.loss:.4f}{test}  {epoch.seconds:.2f} s"
+            f"epoch {epoch.number}/{self.epochs}  loss {epoch.loss:.4f}{test}  {told}"
+            f"  {rate(epoch.samples_per_second)}"
         )
 
     def say(self, line: str) -> None:
@@ -71,6 +96,23 @@ class Reporter:
         if not self.shown:
             return
         if self.bar is not None:
-            self.bar.console.print(line, highlight=False)
+            self.bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
         else:
             print(line, flush=True)
+
+
+def rate(samples: float) -> str:
+    """Throughput, as it is printed: `143k samples/s`."""
+    return f"{short(round(samples))} samples/s"
+
+
+def parts(evaluation: Evaluation, shares: frozenset[str]) -> list[str]:
+    """What an evaluation found in the test data, as it is printed."""
+    return [
+        f"test loss {value:.4f}"
+        if name == "loss"
+        else f"{name} {100 * value:.2f} %"
+        if name in shares
+        else f"{name} {value:.4g}"
+        for name, value in evaluation.test.items()
+    ]

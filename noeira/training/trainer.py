@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, Unpack
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from noeira.errors import DataError, NoeiraError, OptionError
 from noeira.nn.core.module import Module
-from noeira.options import CompileOptions, counting_number, options_of, takes, training
-from noeira.runtime.interrupts import Interrupts
+from noeira.options import CompileOptions, options_of, takes, training
 from noeira.runtime.program import Program
+from noeira.runtime.resident import EvaluationData, evaluation_samples
+from noeira.training.averages import averages
+from noeira.training.confusion import ConfusionMatrix, confusion_of
+from noeira.training.feed import ResidentFeed, as_pair, input_shapes, pair
+from noeira.training.fitting import Fitting
+from noeira.training.folder import Folder
+from noeira.training.history import History
+from noeira.training.loop import Loop
 from noeira.training.progress import Reporter
 from noeira.training.result import Epoch, TrainResult
+from noeira.training.settings import DEFAULTS, FitOptions, settings_of
+from noeira.training.stream import Batches, StreamFeed, source_of
+
+if TYPE_CHECKING:
+    from noeira.report.explain import Explanation
 
 
 class Trainer:
@@ -25,7 +36,7 @@ class Trainer:
     OptionError, CompositionError or ShapeError.
     """
 
-    __slots__ = ("__weakref__", "given", "made", "options")
+    __slots__ = ("__weakref__", "given", "made", "options", "scored")
 
     @takes(CompileOptions, training({}))
     def __init__(self, net: type[Module] | Module, **options: Unpack[CompileOptions]) -> None:
@@ -34,6 +45,7 @@ class Trainer:
         if checked.loss is None or checked.optimizer is None:
             raise OptionError("Trainer needs a loss and an optimizer")
         self.made: Program | None = None
+        self.scored: EvaluationData | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raises NoeiraError for a misspelt name, which would do nothing."""
@@ -60,6 +72,7 @@ class Trainer:
             return f"<Trainer of {kind!r}: no data yet, fit(train) compiles it>"
         return f"<Trainer of {self.made!r}>"
 
+    @takes(FitOptions, DEFAULTS)
     def fit(
         self,
         train: Any,
@@ -67,39 +80,43 @@ class Trainer:
         epochs: int = 5,
         shuffle: bool = True,
         progress: bool = True,
+        **options: Unpack[FitOptions],
     ) -> TrainResult:
         """Train for `epochs` passes; a further call goes on from where the last one stopped.
 
         train, test: objects with `.x` (N, …) and `.y` (N, …), such as `MNIST().train`, or pairs (x,
-        y). Ctrl-C ends training after the current batch, within a second, and keeps what was
+        y); train may also be an iterable of pairs, a batch each, or a function that gives one for
+        the number of an epoch, from 0. A smaller last batch is trained on too.
+        evaluate_every: evaluate after so many steps too, not only at the end of each epoch.
+        stop: end when nothing gets better. callbacks: functions of an Epoch, or objects with
+        `on_step`, `on_evaluation`, `on_epoch`, given a Step, an Evaluation, an Epoch; one that
+        gives True ends training.
+        folder: where checkpoints and logs are written, `last.safetensors` at the end of each epoch
+        or every `save_every` steps, `best.safetensors` by the measure `best` (see EarlyStopping);
+        with `tensorboard` also its event files, with `plot` also `loss.png`. resume: go on with
+        what lies there, bit for bit, up to `epochs` in all; begin where nothing does.
+
+        Ctrl-C ends training after the current batch, within a second, and keeps what was
         learned; while the program is built, at once. Raises NotFiniteError at a loss that is not
-        finite, DataError, ShapeError or DtypeError for data that do not fit.
+        finite, DataError, ShapeError or DtypeError for data that do not fit, OptionError, or
+        CheckpointError for a folder of another training.
         """
-        number = counting_number("epochs", epochs)
+        tested = test is not None
+        settings = settings_of(tested, epochs, shuffle, options)
+        files = None if settings.folder is None else Folder(settings.folder)
+        if files is not None and not settings.resume:
+            files.check_empty()
         try:
-            data = self.prepare(train, test, shuffle).loaded()
+            program, feed = self.prepare(train, test, shuffle, settings.epochs)
         except KeyboardInterrupt:
-            Reporter(number, 0, progress).say("stopped before the first epoch")
-            return TrainResult((), interrupted=True)
-        done = list[Epoch]()
-        with Interrupts() as interrupts, Reporter(number, data.batches, progress) as reporter:
-
-            def between(steps: int) -> bool:
-                reporter.advance(steps)
-                return interrupts.wanted
-
-            following = self.passes(test is not None, between)
-            while len(done) < number:
-                reporter.begin(len(done) + 1)
-                epoch = next(following, None)
-                if epoch is None:
-                    reporter.say(
-                        f"stopped in epoch {len(done) + 1}/{number}; what was learned is kept"
-                    )
-                    break
-                done.append(epoch)
-                reporter.end(len(done), epoch)
-        return TrainResult(tuple(done), interrupted=len(done) < number)
+            Reporter(settings.epochs, 0, progress).say("stopped before the first epoch")
+            return TrainResult((), interrupted=True, ended="interrupted")
+        history = History()
+        if files is not None:
+            files.make()
+            history = (files.restore(program) if settings.resume else None) or history
+            feed.seek(len(history.epochs), history.epoch.steps)
+        return Fitting(program, feed, history, tested, settings, files, progress).run()
 
     def epochs(
         self,
@@ -115,31 +132,53 @@ class Trainer:
         batches, within a tenth of a second, with the steps that were done; True ends training
         there, with no record of an epoch that is not complete. The data are loaded at once.
         """
-        self.prepare(train, test, shuffle)
-        return self.passes(test is not None, between)
+        program, feed = self.prepare(train, test, shuffle, None)
+        asked = between if between is not None else lambda steps: False
+        loop = Loop(program, feed, History(), test is not None, asked)
+        return iter(loop.epoch, None)
 
-    def passes(self, tested: bool, between: Callable[[int], bool] | None) -> Iterator[Epoch]:
-        """Train to the end of the loaded data and evaluate, again and again, until `between` ends
-        it.
+    def predict(self, x: Any) -> Any:
+        """The network's output for any number of rows, as `program.forward`: for CrossEntropy
+        logits. x: (N, …), several inputs as a tuple. Raises ShapeError or DtypeError.
         """
-        program, stopped = self.program, False
-        shares = frozenset(name for name, kind in program.metrics.items() if kind.share)
+        program = self.ready(x)
+        with averages(program):
+            found = program.forward(x)
+        self.made = program
+        return found
 
-        def ends(steps: int) -> bool:
-            nonlocal stopped
-            stopped = between is not None and between(steps)
-            return stopped
+    def evaluate(self, data: Any) -> dict[str, float]:
+        """Loss and metrics over some data, by name, whatever `fit` is evaluating. data: as `test`
+        of `fit`. Raises DataError, ShapeError or DtypeError.
+        """
+        given = pair("data", data)
+        program = self.ready(given[0])
+        arrays = evaluation_samples(program, given)
+        if self.scored is None or self.scored.samples != len(arrays[0]):
+            built = program.build_resident({"evaluation": len(arrays[0])})
+            self.scored = EvaluationData(program, *built["evaluation"])
+        self.made = program
+        self.scored.bind(arrays)
+        with averages(program):
+            return self.scored.evaluate()
 
-        while True:
-            started, data = time.perf_counter(), program.loaded()
-            loss = data.steps(data.batches - data.done, ends)
-            found = {}
-            if tested and not stopped:
-                found = program.loaded_evaluation().evaluate(ends)
-            if stopped:
-                return
-            test_loss = found.pop("loss", None)
-            yield Epoch(loss, test_loss, time.perf_counter() - started, found, shares)
+    def confusion_matrix(self, data: Any, names: Sequence[str] | None = None) -> ConfusionMatrix:
+        """How often rows of each true class were taken for each class. data: as `test` of `fit`,
+        whose targets are class numbers; names: of the classes. Raises DataError, ShapeError,
+        DtypeError or OptionError.
+        """
+        x, y = pair("data", data)
+        return confusion_of(self.predict(x), y, names)
+
+    def explain(self, entry: str = "") -> Explanation:
+        """What `noeira explain` says of what this trains: every launch of a training step, or of
+        another entry. Nothing is trained.
+        """
+        from noeira.report.explain import explain
+
+        if self.made is not None:
+            return explain(self.made, entry=entry)
+        return explain(self.given, **self.options, **({"entry": entry} if entry else {}))
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on at the next `fit` from what `trainer.program.save(path)` wrote, here or elsewhere.
@@ -151,15 +190,32 @@ class Trainer:
         program.restore(path)
         self.made = program
 
-    def prepare(self, train: Any, test: Any, shuffle: bool) -> Program:
-        """The program with these data in it, compiled at the first call."""
-        given = pair("train", train)
-        program = self.made or self.compiled(input_shapes(given[0]))
+    def prepare(
+        self, train: Any, test: Any, shuffle: bool, epochs: int | None
+    ) -> tuple[Program, ResidentFeed | StreamFeed]:
+        """The program with these data in it, compiled at the first call, and what gives it its
+        batches. epochs: how many will be asked for, if anybody knows.
+        """
+        given, opened = as_pair(train), None
+        if given is None:
+            source = source_of(train, epochs)
+            opened = Batches(source, 0)
+            sample = opened.next[0] if opened.next else None
+        else:
+            sample = given[0]
         evaluation = None if test is None else pair("test", test)
-        program.load(*given, evaluation=evaluation, shuffle=shuffle)
+        program = self.made or self.compiled(input_shapes(sample))
+        if given is not None:
+            program.load(*given, evaluation=evaluation, shuffle=shuffle)
+        elif evaluation is not None:
+            program.load(evaluation=evaluation)
         # Kept only now: data that it refuses may not decide its shapes.
         self.made = program
-        return program
+        return program, ResidentFeed(program) if opened is None else StreamFeed(program, opened)
+
+    def ready(self, x: Any) -> Program:
+        """The program, with its entries built; one for such samples if there is none yet."""
+        return (self.made or self.compiled(input_shapes(x))).prepare()
 
     def compiled(self, input: Any) -> Program:
         """A program for samples of these shapes, with nothing built yet."""
@@ -167,22 +223,3 @@ class Trainer:
 
         found = {**self.options, "input": self.options.get("input") or input}
         return program_of(self.given, *options_of(self.given, found, "Trainer"))
-
-
-def pair(name: str, data: Any) -> tuple[Any, Any]:
-    """(x, y) from an object that has them, or from a pair. Raises DataError."""
-    if hasattr(data, "x") and hasattr(data, "y"):
-        return data.x, data.y
-    if isinstance(data, (tuple, list)) and len(data) == 2:
-        return data[0], data[1]
-    raise DataError(
-        f"{name} must have .x and .y, such as MNIST().train, or be a pair (x, y), "
-        f"not {type(data).__name__}"
-    )
-
-
-def input_shapes(x: Any) -> Any:
-    """The shape of one sample of each input."""
-    if isinstance(x, tuple):
-        return tuple(tuple(part.shape[1:]) for part in x)
-    return tuple(x.shape[1:]) if hasattr(x, "shape") else None

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "job": {"ir", "passes", "nn", "options", "tracing"},
     "dump": {"ir", "passes", "codegen"},
     "compiler": {"ir", "passes", "planning", "codegen", "runtime", "nn", "options", "job", "dump"},
-    "training": {"ir", "nn", "runtime", "options", "job", "compiler"},
+    "training": {"ir", "nn", "runtime", "options", "job", "compiler", "report"},
     "stages": {
         "ir",
         "passes",

@@ -20,8 +20,12 @@ LAST_LINES = {
 }
 
 
+CONFIGS = ("mnist_mlp.toml",)
+
+
 def test_no_example_is_forgotten() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(LAST_LINES)
+    assert {path.name for path in EXAMPLES.glob("*.toml")} == set(CONFIGS)
 
 
 @pytest.mark.parametrize("name", LAST_LINES)
@@ -33,3 +37,19 @@ def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(LAST_LINES[name], done.stdout.rstrip().splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_config(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("XDG_CACHE_HOME", "NOEIRA_DATA"):
+        monkeypatch.setenv(setting, str(tmp_path))
+    changes = [f"trainer.folder={tmp_path / 'run'}", "trainer.epochs=2"]
+    words = [word for change in changes for word in ("--set", change)]
+    command = [sys.executable, "-m", "noeira", "train", str(EXAMPLES / name), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    *_, result, files, best = done.stdout.splitlines()
+    assert re.fullmatch(r"test accuracy [89]\d\.\d % \(2 epochs, \d+\.\d s\)", result)
+    assert files.startswith(f"{tmp_path / 'run'}: last.safetensors, best.safetensors")
+    assert best.startswith("best.safetensors: step ")
+    assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 3

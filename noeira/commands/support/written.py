@@ -34,6 +34,9 @@ EXAMPLES = {
     "schedule": "Cosine(epochs=20)",
     "clipping": "ClipNorm(1.0)",
     "initialiser": "Normal[0.0, 0.02]",
+    "metric": "TopK[5]",
+    "group": "Group(frozen=true)",
+    "rule to stop by": "EarlyStopping(patience=5)",
 }
 WORDS = {"true": True, "false": False}
 

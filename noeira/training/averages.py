@@ -1,0 +1,19 @@
+"""What of a network is evaluated: where there is a moving average of its parameters, that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from noeira.ir.states import EMA
+from noeira.runtime.program import Program
+
+
+@contextmanager
+def averages(program: Program) -> Iterator[None]:
+    """In a `with` block, the network has its moving averages, if it is compiled with `ema=`."""
+    if EMA not in program.prepare().store.memory:
+        yield
+        return
+    with program.averaged():
+        yield

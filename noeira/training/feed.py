@@ -1,0 +1,111 @@
+"""Where the batches of a training come from: a data set that its program has loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from noeira.errors import DataError
+from noeira.ir.states import GRAD_NORM, LOSS
+from noeira.runtime.program import Program
+
+# Told the number of steps after each native call; True ends the call for steps early.
+Between = Callable[[int], bool]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What some steps told: the sum of the losses of their samples, and the number of these; ended:
+    whether the epoch is complete. lr: of the last step. norm: of gradients before clipping, mean
+    over the steps, None where nobody clips by it.
+    """
+
+    total: float
+    samples: int
+    ended: bool
+    lr: float
+    norm: float | None
+
+
+class Feed(Protocol):
+    """Gives a program the batches of one epoch after another."""
+
+    @property
+    def batches(self) -> int | None:
+        """Steps in an epoch, None if nobody knows yet."""
+        ...
+
+    def seek(self, epoch: int, done: int) -> None:
+        """Stand after so many steps of an epoch, from 0."""
+        ...
+
+    def advance(self, most: int | None, between: Between) -> Piece:
+        """Up to `most` steps of the present epoch, None for all that are left."""
+        ...
+
+    def seen(self) -> tuple[float, int, float]:
+        """Since `advance` was last called, while it runs: the sum of losses, the number of samples,
+        and the learning rate of the last step.
+        """
+        ...
+
+
+class ResidentFeed:
+    """The loaded data, stepped natively."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.first = 0
+
+    @property
+    def batches(self) -> int | None:
+        """Steps in an epoch."""
+        return self.program.loaded().batches
+
+    def seek(self, epoch: int, done: int) -> None:
+        """Nothing: where it stands is a state of the program."""
+
+    def advance(self, most: int | None, between: Between) -> Piece:
+        """As Feed has it. Raises NotFiniteError."""
+        data = self.program.loaded()
+        left = data.batches - data.done
+        self.first = int(data.cursor)
+        data.steps(left if most is None else min(most, left), between)
+        total, samples, lr = self.seen()
+        ended = int(data.cursor) % data.samples == 0
+        return Piece(total, samples, ended, lr, data.told.get(GRAD_NORM))
+
+    def seen(self) -> tuple[float, int, float]:
+        """As Feed has it."""
+        data = self.program.loaded()
+        return float(data.totals[LOSS]), int(data.cursor) - self.first, data.rate
+
+
+def pair(name: str, data: Any) -> tuple[Any, Any]:
+    """(x, y) from an object that has them, or from a pair. Raises DataError."""
+    found = as_pair(data)
+    if found is None:
+        raise DataError(
+            f"{name} must have .x and .y, such as MNIST().test, or be a pair (x, y), "
+            f"not {type(data).__name__}"
+        )
+    return found
+
+
+def as_pair(data: Any) -> tuple[Any, Any] | None:
+    """(x, y), or None if it is neither. A list of two pairs is two batches, not a pair."""
+    if hasattr(data, "x") and hasattr(data, "y"):
+        return data.x, data.y
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        return None
+    if isinstance(data, list) and all(isinstance(part, (tuple, list)) for part in data):
+        return None
+    return data[0], data[1]
+
+
+def input_shapes(x: Any) -> Any:
+    """The shape of one sample of each input."""
+    if isinstance(x, tuple):
+        return tuple(tuple(part.shape[1:]) for part in x)
+    return tuple(x.shape[1:]) if hasattr(x, "shape") else None
