@@ -64,7 +64,16 @@ class ResidentFeed:
         return self.program.loaded().batches
 
     def seek(self, epoch: int, done: int) -> None:
-        """Nothing: where it stands is a state of the program."""
+        """See that the program, which knows where it stands, stands there. Raises DataError if its
+        data are others than those it stood in.
+        """
+        data = self.program.loaded()
+        if data.done != done % data.batches:
+            raise DataError(
+                f"training stopped after {done} steps of epoch {epoch + 1}, in data of another "
+                f"number or order than these {data.samples} samples: give it those, and shuffle as "
+                "it was"
+            )
 
     def advance(self, most: int | None, between: Between) -> Piece:
         """As Feed has it. Raises NotFiniteError."""

@@ -25,7 +25,7 @@ class EarlyStopping:
     patience: so many evaluations in a row without an improvement end it. least: what an
     improvement must at least be, in units of the measure. measure: a column of the logs, such as
     `test_loss`, `test_accuracy` or `loss`; by default `test_loss`, without test data `loss`. Losses
-    are to be small and shares (accuracy) large; of other metrics say which, `largest test_r2`.
+    are to be small and shares (accuracy) large; of others say which, `smallest test_perplexity`.
     restore: at the end, go back to the best evaluation, with all that belongs to it: parameters,
     moments, learning rate, and the place in the data. Raises OptionError.
     """

@@ -160,6 +160,8 @@ class StreamFeed:
                     f"train gives {self.opened.given} batches in epoch {epoch + 1}, and training "
                     f"stopped after {done}: give it the data that it was trained on"
                 )
+        # All may be done, and the evaluation at the end of the epoch be missing.
+        self.fresh = not done or self.opened.next is not None
 
     def advance(self, most: int | None, between: Between) -> Piece:
         """As Feed has it. Raises DataError, ShapeError or DtypeError for a batch that does not fit,

@@ -111,10 +111,12 @@ class Trainer:
         except KeyboardInterrupt:
             Reporter(settings.epochs, 0, progress).say("stopped before the first epoch")
             return TrainResult((), interrupted=True, ended="interrupted")
-        history = History()
+        history, found = History(), None
         if files is not None:
             files.make()
-            history = (files.restore(program) if settings.resume else None) or history
+            found = files.restore(program) if settings.resume else None
+        if found is not None:
+            history = found
             feed.seek(len(history.epochs), history.epoch.steps)
         return Fitting(program, feed, history, tested, settings, files, progress).run()
 

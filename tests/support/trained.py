@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 import noeira
 from noeira.nn import SGD, Linear, LinearReLU, Sequential
 from noeira.runtime.resident import EvaluationData
+from noeira.training import TrainResult
 
 Net = Sequential[LinearReLU[5, 8], Linear[8, 3]]
 
@@ -41,3 +45,20 @@ def made_up(monkeypatch: pytest.MonkeyPatch, accuracies: Sequence[float]) -> Non
         return {"loss": 1.0, "accuracy": next(following)}
 
     monkeypatch.setattr(EvaluationData, "evaluate", evaluate)
+
+
+DATA, TEST = samples(47), samples(30, 1)
+
+
+def fit(one: noeira.Trainer, folder: Path, epochs: int, **options: Any) -> TrainResult:
+    """Train on DATA, with a folder."""
+    return one.fit(DATA, TEST, epochs, progress=False, folder=folder, **options)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of both logs, which are the same."""
+    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    with open(folder / "metrics.csv", newline="") as file:
+        texts = list(csv.DictReader(file))
+    assert [{k: float(v) for k, v in row.items()} for row in texts] == found
+    return found

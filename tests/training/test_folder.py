@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import signal
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from trained import bits, made_up, samples, trainer
+from trained import DATA, TEST, bits, fit, made_up, rows, samples, trainer
 
 import noeira
 from noeira.nn import Adam
-from noeira.training import EarlyStopping, Step, TrainResult
+from noeira.runtime.resident import EvaluationData
+from noeira.training import EarlyStopping, Step
 from noeira.training.folder import Folder
-
-DATA, TEST = samples(47), samples(30, 1)
-
-
-def rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of both logs, which are the same."""
-    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    with open(folder / "metrics.csv", newline="") as file:
-        texts = list(csv.DictReader(file))
-    assert [{k: float(v) for k, v in row.items()} for row in texts] == found
-    return found
-
-
-def fit(one: noeira.Trainer, folder: Path, epochs: int, **options: Any) -> TrainResult:
-    """Train with a folder."""
-    return one.fit(DATA, TEST, epochs, progress=False, folder=folder, **options)
-
-
-def test_rows_are_what_fit_gave(tmp_path: Path) -> None:
-    one = trainer()
-    result = fit(one, tmp_path / "runs" / "1", 3, evaluate_every=2)
-    found = rows(tmp_path / "runs" / "1")
-    columns = ["step", "epoch", "seconds", "lr", "loss", "test_loss", "test_accuracy"]
-    assert all(list(row) == columns for row in found)
-    assert [(r["step"], r["epoch"]) for r in found] == [
-        (2, 1), (4, 1), (5, 1), (6, 2), (8, 2), (10, 2), (12, 3), (14, 3), (15, 3),
-    ]  # fmt: skip
-    expected = [{k: v for k, v in e.row.items() if k != "grad_norm"} for e in result.evaluations]
-    assert found == expected
-    assert [e.test_loss for e in result.epochs] == [
-        r["test_loss"] for r in found if r["step"] % 5 == 0
-    ]
-    names = {path.name for path in (tmp_path / "runs" / "1").iterdir()}
-    assert names == {
-        "last.safetensors", "last.json", "best.safetensors", "metrics.csv", "metrics.jsonl",
-    }  # fmt: skip
 
 
 def test_without_a_folder_nothing_is_written(
@@ -163,13 +124,40 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path: Path) -> None:
     assert len(result.epochs) == 3 and bits(again.program) == bits(whole.program)
 
 
-def test_rows_after_the_checkpoint_and_parts_of_lines_are_dropped(tmp_path: Path) -> None:
-    fit(trainer(), tmp_path, 2)
-    for name, part in (("metrics.csv", "99,9,1.0,0.1,0.5,0.5,0.5\n12,"), ("metrics.jsonl", '{"s')):
-        with open(tmp_path / name, "a") as file:
-            file.write(part)
-    fit(trainer(), tmp_path, 3, resume=True)
-    assert [row["step"] for row in rows(tmp_path)] == [5, 10, 15]
+def test_ctrl_c_in_the_last_evaluation_of_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = DATA
+    batches = [(x[i : i + 10], y[i : i + 10]) for i in range(0, 47, 10)]
+
+    def stopped(self: EvaluationData, between: Any = None) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return between(0)
+
+    for name, data in (("loaded", DATA), ("streamed", batches)):
+        options: Any = {"folder": tmp_path / name, "progress": False}
+        with monkeypatch.context() as patched:
+            patched.setattr(EvaluationData, "stopped", stopped)
+            result = trainer().fit(data, TEST, 3, **options)
+        assert result.interrupted and not result.epochs and not result.evaluations
+        again, whole = trainer(), trainer()
+        result = again.fit(data, TEST, 3, resume=True, **options)
+        expected = whole.fit(data, TEST, 3, progress=False)
+        assert bits(again.program) == bits(whole.program)
+        assert [row["step"] for row in rows(tmp_path / name)] == [5, 10, 15]
+        assert [(e.loss, e.test_loss) for e in result.epochs] == [
+            (e.loss, e.test_loss) for e in expected.epochs
+        ]
+
+
+def test_other_data_are_refused_in_the_midst_of_an_epoch(tmp_path: Path) -> None:
+    fit(trainer(), tmp_path, 3, callbacks=[EndsAfter(7)])
+    with pytest.raises(noeira.DataError) as caught:
+        trainer().fit(samples(60), TEST, 3, folder=tmp_path, resume=True)
+    assert str(caught.value) == (
+        "training stopped after 2 steps of epoch 2, in data of another number or order than these "
+        "60 samples: give it those, and shuffle as it was"
+    )
 
 
 @pytest.mark.parametrize("dies_at", ["save", "stands", "replace"])
@@ -254,57 +242,3 @@ def test_a_training_says_where_it_goes_on(
     first, _, nothing = capsys.readouterr().out.splitlines()
     assert first == "going on after step 5, in epoch 2"
     assert nothing == "nothing to do: 2 epochs are done, of 1"
-
-
-def test_values_that_are_no_numbers_are_null(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made_up(monkeypatch, [np.nan])
-    fit(trainer(), tmp_path, 1)
-    (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(line, parse_constant=lambda text: text)["test_accuracy"] is None
-    assert (tmp_path / "metrics.csv").read_text().splitlines()[1].endswith(",1.0,nan")
-
-
-def records(data: bytes) -> Iterator[bytes]:
-    """The records of an event file: each has its length, a checksum, its bytes, a checksum."""
-    while data:
-        (length,) = struct.unpack_from("<Q", data)
-        yield data[12 : 12 + length]
-        data = data[16 + length :]
-
-
-def test_tensorboard_gets_the_same_rows(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
-    from tensorboardX.proto.event_pb2 import Event
-
-    result = fit(trainer(), tmp_path, 2, tensorboard=True)
-    (path,) = (tmp_path / "tensorboard").iterdir()
-    found = dict[tuple[str, int], float]()
-    for record in records(path.read_bytes()):
-        event = Event.FromString(record)
-        for value in event.summary.value:
-            found[value.tag, event.step] = value.simple_value
-    for evaluation in result.evaluations:
-        for tag, column in (("loss", "loss"), ("test/accuracy", "test_accuracy"), ("lr", "lr")):
-            assert found[tag, evaluation.step] == pytest.approx(evaluation.row[column], rel=1e-6)
-
-
-def test_the_picture_is_one(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    fit(trainer(), tmp_path, 2, plot=True)
-    assert (tmp_path / "loss.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-
-
-@pytest.mark.parametrize(
-    ("option", "package", "extra"),
-    [("tensorboard", "tensorboardX", "tensorboard"), ("plot", "matplotlib", "viz")],
-)
-def test_a_package_that_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, package: str, extra: str
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(noeira.OptionError) as caught:
-        fit(trainer(), tmp_path / "run", 1, **{option: True})
-    assert str(caught.value) == f"{option}=True needs {package}: pip install 'noeira[{extra}]'"
-    assert not (tmp_path / "run").exists()
