@@ -101,7 +101,8 @@ def check(seed: int, target: str) -> None:
     width, rows = random.randrange(1, 5), random.randrange(1, 6)
     net = critic(random, width)
     loss = Losses[random.choice([Wasserstein, MSE]), random.choice(PENALTIES)]
-    program = noeira.compile(InputGradient[net], loss=loss, batch=rows, target=target, dtype="f64")
+    options: dict[str, Any] = {"batch": rows, "input": (width,), "target": target, "dtype": "f64"}
+    program = noeira.compile(InputGradient[net], loss=loss, **options)
     for value in program.params.values():
         value[...] = numbers.standard_normal(value.shape) / np.sqrt(value.shape[0])
     x, y = numbers.standard_normal((rows, width)), numbers.standard_normal((rows, 1))
@@ -109,6 +110,8 @@ def check(seed: int, target: str) -> None:
     for column, step in enumerate(1e-5 * np.eye(width)):
         wanted = (program.forward(x + step)[0] - program.forward(x - step)[0])[:, 0] / 2e-5
         assert abs(slopes[:, column] - wanted).max() <= 1e-6 * (1 + abs(wanted).max()), net
+    if not program.params:
+        return
     program.gradients(x, y)
     found = gradients_of(program)
     expected = differences(program, lambda: program.gradients(x, y))
@@ -125,5 +128,5 @@ def test_random_critics(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["reference", "cpu", "cuda-cpu"])
 def test_many_random_critics(target: str) -> None:
-    for seed in range(100, 200 if target == "reference" else 108):
+    for seed in range(100, 160 if target == "reference" else 108):
         check(seed, target)
