@@ -217,7 +217,7 @@ BAD_LINES = [
     (
         "{smoothing = 0.1}",
         "{alpha = 0.1}",
-        "cross_entropy has no attribute 'alpha'; it has smoothing",
+        "cross_entropy has no attribute 'alpha'; it has reduction, smoothing",
     ),
     ("{smoothing = 0.1}", "{smoothing = 1, smoothing = 2}", "line 19: smoothing is given twice"),
     ("f32[], f32[2]", "f32[]", "line 19: expected 2 types, one for each name, got 1"),
