@@ -44,7 +44,10 @@ TEMPLATE = """{# Each row backwards. #}
             {{ y }}[row * {{ g.columns }} + i] = {{ x }}[(row + 1) * {{ g.columns }} - 1 - i];
 {% endcall %}
 """
-GRID = "; g has blocks, bytes, chunks, column_numbers, columns, ctype, dtype, full, grouped, joint, lane_bits"
+GRID = (
+    "; g has blocks, bytes, chunks, column_numbers, columns, ctype, dtype, full, grouped, joint, "
+    "lane_bits"
+)
 C, CUDA = CTarget(AVX2), CudaTarget(arch("sm_80"))
 # What stands in the template, what stands there instead, and what is said.
 WRONG = (
