@@ -132,6 +132,17 @@ class TimedSchedule(Schedule):
         """How long it is, in its unit."""
         return getattr(self, self.unit)
 
+    def check_rises(self, name: str, length: int) -> None:
+        """Raises OptionError for a rise of one step or epoch, which has the whole rate at once."""
+        if length == 1:
+            instead = "write 2 or more"
+            if self.by_epoch:
+                instead = f"within an epoch the rate stays; {instead}, or count steps"
+            raise OptionError(
+                f"{self.label}: {name}=1 is no warm-up, since its only "
+                f"{self.unit.removesuffix('s')} has the whole rate: {instead}"
+            )
+
     def options(self) -> dict[str, Any]:
         found = super().options()
         return {self.measure: self.length} | {
@@ -158,6 +169,10 @@ class Warmup(TimedSchedule):
     """
 
     op: ClassVar[str] = "warmup_rate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_rises(self.unit, self.length)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +203,7 @@ class WarmupCosine(MinimumOptions, TimedSchedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "warmup", self.whole("warmup", 0, self.length, self.unit))
+        self.check_rises("warmup", self.warmup)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,10 +104,10 @@ FORMULAS = {
     BCEWithLogits[3]: lambda x, t: (
         -(3 * t * np.log(1 / (1 + np.exp(-x))) + (1 - t) * np.log(1 / (1 + np.exp(x)))).mean()
     ),
-    GaussianNLL.of(separate=False, full=True): lambda x, t: (
+    GaussianNLL.of(high=0.5, full=True): lambda x, t: (
         (
-            (x[:, :3] - t) ** 2 / np.exp(np.clip(x[:, 3:], -10, -2))
-            + np.clip(x[:, 3:], -10, -2)
+            (x[:, :3] - t) ** 2 / np.exp(np.clip(x[:, 3:], -10, 0.5))
+            + np.clip(x[:, 3:], -10, 0.5)
             + np.log(2 * np.pi)
         ).mean()
         / 2

@@ -67,6 +67,16 @@ def test_how_a_schedule_is_given() -> None:
             "WarmupCosine(steps=1000, warmup=2)",
         ),
         (
+            lambda: WarmupCosine(epochs=5, warmup=1),
+            "WarmupCosine: warmup=1 is no warm-up, since its only epoch has the whole rate: within "
+            "an epoch the rate stays; write 2 or more, or count steps",
+        ),
+        (
+            lambda: Warmup(steps=1),
+            "Warmup: steps=1 is no warm-up, since its only step has the whole rate: write 2 or "
+            "more",
+        ),
+        (
             lambda: Cosine(20),  # type: ignore[misc]
             "Cosine: options are given by name, such as Cosine(epochs=20)",
         ),

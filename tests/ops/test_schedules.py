@@ -44,7 +44,6 @@ FORMULAS: dict[str, tuple[Any, Callable[[int], float]]] = {
     "step decay": (StepDecay(steps=7, gamma=0.3), lambda u: 0.3 ** (u // 7)),
     "each step": (StepDecay(steps=1, gamma=0.9), lambda u: 0.9**u),
     "warm-up": (Warmup(steps=9), lambda u: min(1, (u + 1) / 9)),
-    "no warm-up": (Warmup(steps=1), lambda u: 1),
     "cosine": (Cosine(steps=31, minimum=0.1), lambda u: half_cosine(min(u, 30) / 30, 0.1)),
     "two steps": (Cosine(steps=2), lambda u: float(u == 0)),
     "one step": (Cosine(steps=1, minimum=0.5), lambda u: 1),

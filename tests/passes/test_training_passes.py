@@ -36,7 +36,7 @@ Deep = Sequential[Repeat[20, LinearReLU[4, 4]], Linear[4, 2]]
 EVERYTHING = {
     "loss": CrossEntropy,
     "optimizer": AdamW,
-    "schedule": WarmupCosine(epochs=5, warmup=1),
+    "schedule": WarmupCosine(epochs=5, warmup=2),
     "clip": ClipNorm(1.0),
     "groups": {"0.*": Group(frozen=True), "*.bias": Group(lr_factor=0.5)},
     "ema": 0.99,

@@ -90,7 +90,7 @@ def test_a_constant_rate_is_no_node() -> None:
 
 def test_a_schedule_goes_on_from_a_checkpoint(tmp_path) -> None:
     x, y = data(60)
-    schedule = WarmupCosine(epochs=4, warmup=1)
+    schedule = WarmupCosine(epochs=4, warmup=2)
     whole, first, second = (program_of(schedule, optimizer=Adam, ema=0.9) for _ in range(3))
     for program in (whole, first):
         program.load(x, y)

@@ -44,7 +44,7 @@ def program() -> noeira.Program:
         Net,
         loss=CrossEntropy,
         optimizer=Adam(lr=0.01),
-        schedule=WarmupCosine(epochs=4, warmup=1),
+        schedule=WarmupCosine(epochs=4, warmup=2),
         clip=ClipNorm(0.5),
         accumulate=2,
         ema=0.9,

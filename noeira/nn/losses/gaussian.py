@@ -16,12 +16,14 @@ class GaussianNLL(ElementwiseLoss):
     log-variance held between low and high, as PyTorch's GaussianNLLLoss of the variance exp v.
 
     (*, 2*D), (*, D) -> (): the prediction is [m, v] in its last axis. `separate`: the network gives
-    m and v as two outputs: (*), (*), (*) -> (). Beyond the bounds v has no gradient. `full` adds
-    log(2π) / 2. `reduction='batchmean'`: the sum over the number of samples.
+    m and v as two outputs: (*), (*), (*) -> (). Beyond the bounds v has no gradient, and what
+    the network gives there is not held: they are wide, for data of about unit size; `high=-2` keeps
+    a world model sure of itself. `full` adds log(2π) / 2. `reduction='batchmean'`: the sum over the
+    number of samples.
     """
 
     LOW = number(-10.0)
-    HIGH = number(-2.0)
+    HIGH = number(10.0)
     FULL = flag(False)
     SEPARATE = flag(False)
     REDUCTION = choice("mean", "batchmean", "sum", "none")
