@@ -58,14 +58,16 @@ def call_in_parts(
     last, part, losses = entries[-1], batch // len(entries), list[float]()
     whole = [with_rows(declared, batch) for declared in last.inputs.values()]
     arrays = checked_batch(whole, given, compiled_for(batch))
-    for index, entry in enumerate(entries):
-        entry.bind_inputs([array[index * part : (index + 1) * part] for array in arrays])
-        entry.run()
-        losses.append(float(entry.output(LOSS)))
-        if not math.isfinite(losses[-1]):
-            break
-    # A step that was not ok leaves them.
-    rows[...] = 0
+    try:
+        for index, entry in enumerate(entries):
+            entry.bind_inputs([array[index * part : (index + 1) * part] for array in arrays])
+            entry.run()
+            losses.append(float(entry.output(LOSS)))
+            if not math.isfinite(losses[-1]):
+                break
+    finally:
+        # A step that was not ok leaves them, and so does one that Ctrl-C ends.
+        rows[...] = 0
     results = {
         v.name: array.copy() for v, array in zip(last.graph.outputs, last.outputs(), strict=True)
     }

@@ -139,11 +139,14 @@ class TrainingData(ResidentData):
             first, done = int(self.cursor), 0
             for total_of in self.totals.values():
                 total_of[...] = 0.0
-            while done < n:
-                if did := self.native_call(n - done):
-                    done += did
-                    if between is not None and between(did):
-                        break
+            try:
+                while done < n:
+                    if did := self.native_call(n - done):
+                        done += did
+                        if between is not None and between(did):
+                            break
+            finally:
+                self.leave_batch()
             seen = int(self.cursor) - first
             return self.tell(done, max(seen, 1))
 
@@ -187,11 +190,14 @@ class TrainingData(ResidentData):
 
         tick, self.bad[...] = int(self.bad), -1
         error = not_finite(self.program, point, tick)
+        return error
+
+    def leave_batch(self) -> None:
+        """Of a batch that only some parts have been taken of, let the whole come next."""
         if GATHERED_ROWS in self.program.own_states:
             gathered = self.program.own_states[GATHERED_ROWS]
             self.cursor[...] = int(self.cursor) - int(gathered)
             gathered[...] = 0
-        return error
 
 
 class EvaluationData(ResidentData):

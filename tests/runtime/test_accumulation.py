@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from program_networks import Small, data, flat
@@ -10,6 +13,7 @@ import noeira
 from noeira.errors import NoeiraError, NotFiniteError, OptionError, ShapeError
 from noeira.ir.states import GATHERED_ROWS
 from noeira.nn import MSE, SGD, Adam, ClipNorm, CrossEntropy, Linear
+from noeira.runtime.entry_point import EntryPoint
 
 TARGETS = ["reference", "cpu", "cuda-cpu"]
 
@@ -82,6 +86,36 @@ def test_a_part_that_is_not_finite_ends_its_step() -> None:
     other.load(x, y, shuffle=False)
     assert program.steps(2) == other.steps(2)
     assert flat(program).tobytes() == flat(other).tobytes()
+
+
+def interrupted(entry: EntryPoint, call: Callable[[], object]) -> None:
+    """Make a call in which Ctrl-C comes when an entry has run for the first time."""
+    run = entry.run
+
+    def stopped(steps: int = 1) -> int:
+        run(1)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(entry, "run", stopped)
+        call()
+
+
+def test_ctrl_c_in_the_midst_of_a_batch_lets_the_whole_batch_come_next(tmp_path: Path) -> None:
+    x, y = data(24)
+    programs = [program_of(4) for _ in range(3)]
+    stopped, other, restored = programs
+    for program in programs:
+        program.load(x, y, shuffle=False)
+    interrupted(stopped.entry("steps.micro"), lambda: stopped.steps(2))
+    assert int(stopped.own_states["cursor"]) == int(stopped.own_states[GATHERED_ROWS]) == 0
+    stopped.save(tmp_path / "stopped")
+    restored.restore(tmp_path / "stopped")
+    interrupted(stopped.entry("step.micro"), lambda: stopped.step(x[:12], y[:12]))
+    wanted = other.steps(2)
+    for program in (stopped, restored):
+        assert program.steps(2) == wanted
+        assert flat(program).tobytes() == flat(other).tobytes()
 
 
 def test_parts_must_be_equal() -> None:
