@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from noeira.runtime.built_unit import BuiltUnit
 
 
-# Why no step can be made, and no average taken.
-AVERAGED = "inside averaged() the network has its averages: train after the block"
+# Why nothing can be made of training now, and no average taken.
+AVERAGED = "inside averaged() the network has its averages: train, save and restore after the block"
 NO_AVERAGE = "there is no average of the parameters: compile(…, ema=0.999)"
 
 
@@ -125,8 +125,8 @@ class Program(Entries):
         if len(given) != len(entry.inputs):
             names = ", ".join(map(label, entry.inputs.values()))
             raise ShapeError(f"{name} takes ({names}), got {len(given)} arrays")
-        self.check_steps(name)
         with self.store.lock:
+            self.check_steps(name)
             if reads == "rows":
                 results = call_on_rows(entry, given, self.batch // self.parts)
             elif reads == "part":
@@ -143,8 +143,15 @@ class Program(Entries):
 
     def check_steps(self, name: str) -> None:
         """Raises NoeiraError if an entry makes steps and none can be made now."""
-        if self.blocked and name in (STEP, STEPS):
-            raise NoeiraError(self.blocked)
+        if name in (STEP, STEPS):
+            self.check_parameters()
+            if self.blocked:
+                raise NoeiraError(self.blocked)
+
+    def check_parameters(self) -> None:
+        """Raises NoeiraError while averages are in the place of the parameters."""
+        if self.store.averaged:
+            raise NoeiraError(AVERAGED)
 
     def step(self, x: Any, y: Any) -> float:
         """One training step on a batch; gives the loss before the update.
@@ -153,11 +160,10 @@ class Program(Entries):
         not finite leaves parameters, moments, buffers and the count of updates as they
         were. Raises ShapeError or DtypeError.
         """
-        if self.blocked:
-            self.check_steps(STEP)
         if self.parts > 1:
             given = inputs_and_targets(self.entry(STEP).graph.inputs, x, y)
             with self.store.lock:
+                self.check_steps(STEP)
                 return float(self.in_parts(given)[LOSS])
         return self.loss_of(STEP, x, y)
 
@@ -184,6 +190,7 @@ class Program(Entries):
         entry = self.entry(name)
         given = inputs_and_targets(entry.graph.inputs, x, y)
         with self.store.lock:
+            self.check_steps(name)
             call_on_batch(entry, given, self.batch)
             return float(entry.output(LOSS))
 
@@ -236,7 +243,9 @@ class Program(Entries):
         or NoeiraError if the program is closed.
         """
         self.check_open()
-        resume.save(self, path)
+        with self.store.lock:
+            self.check_parameters()
+            resume.save(self, path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this network with this optimizer, before or after `load`: with
@@ -245,7 +254,9 @@ class Program(Entries):
         changed.
         """
         self.check_open()
-        resume.restore(self, path)
+        with self.store.lock:
+            self.check_parameters()
+            resume.restore(self, path)
 
     def steps(self, n: int = 1) -> float:
         """`n` training steps on the loaded data, the next batches in order; gives the mean loss of
@@ -257,8 +268,9 @@ class Program(Entries):
         count = whole_number(n)
         if count is None or count < 1:
             raise OptionError(f"steps takes a whole number of at least 1, not {n!r}")
-        self.check_steps(STEPS)
-        return self.loaded().steps(count)
+        with self.store.lock:
+            self.check_steps(STEPS)
+            return self.loaded().steps(count)
 
     def report(self) -> dict[str, float]:
         """What the last `steps` told: `loss`, a mean over its samples; `grad_norm`, if gradients
@@ -332,18 +344,28 @@ class Program(Entries):
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """In a `with` block, the network has the moving averages of its parameters: `forward`,
-        `evaluate`, `params`, `tensors` are about these, and no step is made. Compiled with `ema=`.
+        `evaluate`, `params`, `tensors` are about these, and no program of it trains, saves or
+        restores. Compiled with `ema=`.
         """
-        self.prepare()
-        if EMA not in self.store.memory or self.blocked == AVERAGED:
-            raise NoeiraError(NO_AVERAGE if self.blocked != AVERAGED else AVERAGED)
-        before, self.blocked = self.blocked, AVERAGED
-        self.store.exchange(PARAMS, EMA)
+        if EMA not in self.prepare().store.memory:
+            raise NoeiraError(NO_AVERAGE)
+        with PutOff(), self.store.lock:
+            self.check_parameters()
+            if not self.updates:
+                # The first update begins the average, whatever the parameters are by then.
+                self.store.current(EMA)[...] = self.store.current(PARAMS)
+            self.exchange_averages()
         try:
             yield
         finally:
+            with PutOff():
+                self.exchange_averages()
+
+    def exchange_averages(self) -> None:
+        """Let parameters and averages change places."""
+        with self.store.lock:
             self.store.exchange(PARAMS, EMA)
-            self.blocked = before
+            self.store.averaged = not self.store.averaged
 
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""

@@ -69,11 +69,13 @@ class Store:
     A device may have newer elements of a large array than the host: `memory` is the host's side,
     and whoever wants the elements asks for them by `array`, `view` or `arrays`. What runs on a
     device leaves a mirror of each such array in `mirrors`.
+
+    averaged: whether the parameters and their moving averages are in each other's place.
     """
 
     def __init__(self, layout: Layout, dtype: str = "f32", buffers: Layout = NO_BUFFERS) -> None:
         self.layout, self.buffers, self.dtype = layout, buffers, dtype
-        self.lock = Lock()
+        self.lock, self.averaged = Lock(), False
         self.memory: dict[str, np.ndarray] = {}
         self.mirrors: dict[str, Mirror] = {}
 
@@ -88,7 +90,7 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.layout, self.buffers, self.dtype = state["layout"], state["buffers"], state["dtype"]
-        self.lock = Lock()
+        self.lock, self.averaged = Lock(), False
         self.memory = {name: aligned_copy(array) for name, array in state["arrays"].items()}
         self.mirrors = {}
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from noeira.ir.entry import STEP
 from noeira.ir.states import EMA
 from noeira.runtime.program import Program
 
 
 @contextmanager
 def averages(program: Program) -> Iterator[None]:
-    """In a `with` block, the network has its moving averages, if it is compiled with `ema=`."""
-    if EMA not in program.prepare().store.memory:
+    """In a `with` block, the network has its moving averages, if it is compiled with `ema=`; those
+    that another program has kept of it are not those of this training.
+    """
+    if all(state.value.name != EMA for state in program.entry(STEP).graph.states):
         yield
         return
     with program.averaged():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from program_networks import data, flat
@@ -10,7 +12,7 @@ from torch_twin import Twin, TwinNet
 import noeira
 from noeira.errors import NoeiraError, OptionError
 from noeira.ir.states import EMA
-from noeira.nn import SGD, CrossEntropy
+from noeira.nn import SGD, Cosine, CrossEntropy
 
 TARGETS = ["reference", "cpu", "cuda-cpu"]
 
@@ -65,6 +67,40 @@ def test_the_average_stands_in_for_the_parameters() -> None:
     assert flat(program).tobytes() == last.tobytes()
     assert program.evaluate() == outside
     assert program.step(x, y) == plain.step(x, y)
+
+
+def test_nothing_of_training_happens_where_averages_stand_in(tmp_path: Path) -> None:
+    x, y = data(20)
+    program = program_of(ema=0.5, schedule=Cosine(epochs=3))
+    other = noeira.compile(program.module, loss=CrossEntropy, optimizer=SGD(lr=0.5), batch=20)
+    with program.averaged():
+        program.load(x, y)
+    program.steps(3)
+    program.save(path := tmp_path / "saved")
+    last, wanted = flat(program), path.read_bytes()
+    with program.averaged():
+        program.tensors.save(tmp_path / "averages")
+        for refused in (
+            lambda: other.step(x, y),
+            lambda: other.run("step", x, y),
+            lambda: other.averaged().__enter__(),
+            lambda: program.save(path),
+            lambda: program.restore(path),
+        ):
+            with pytest.raises(NoeiraError) as error:
+                refused()
+            assert str(error.value) == (
+                "inside averaged() the network has its averages: train, save and restore after "
+                "the block"
+            )
+    assert flat(program).tobytes() == last.tobytes() and path.read_bytes() == wanted
+
+
+def test_until_the_first_update_the_average_is_what_the_parameters_are() -> None:
+    program, trained = program_of(ema=0.5), program_of(seed=1)
+    program.tensors.load(dict(trained.tensors))
+    with program.averaged():
+        assert flat(program).tobytes() == flat(trained).tobytes()
 
 
 def test_the_average_comes_back_after_an_error() -> None:

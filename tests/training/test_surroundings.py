@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trained import bits, samples, trainer
+from trained import Net, bits, samples, trainer
 
 import noeira
 from noeira.nn import ClipNorm, Cosine
@@ -64,6 +64,13 @@ def test_a_schedule_of_epochs_wants_to_know_them() -> None:
         "the schedule counts epochs, and nobody knows how many batches train gives in one: give a "
         "list, or let the schedule count steps"
     )
+
+
+def test_averages_of_another_training_are_not_evaluated() -> None:
+    net, options = Net(), {"batch": 10, "target": "reference"}
+    for one in (noeira.Trainer(net, ema=0.9, **options), noeira.Trainer(net, **options)):
+        one.fit(DATA, epochs=2, progress=False)
+    np.testing.assert_array_equal(one.predict(TEST[0]), one.program.forward(TEST[0]))
 
 
 def test_averages_are_what_is_evaluated(tmp_path: Path) -> None:
