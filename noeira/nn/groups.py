@@ -5,17 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from noeira.errors import OptionError
+from noeira.ir.bounded import NOT_NEGATIVE
 from noeira.ir.groups import FROZEN, Groups, group_of
 from noeira.ir.numbers import finite_number
+from noeira.nn.core.option_value import OptionValue
 
 __all__ = ["Group"]
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(OptionValue):
     """What the parameters of a group have of their own in training.
 
     lr_factor: what the learning rate is multiplied by. weight_decay: in place of the optimizer's;
@@ -26,18 +28,15 @@ class Group:
     lr_factor: float = 1.0
     weight_decay: float | None = None
     frozen: bool = False
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {"lr_factor": NOT_NEGATIVE}
 
     def __post_init__(self) -> None:
-        for name in ("lr_factor", "weight_decay"):
-            value = getattr(self, name)
-            if name == "weight_decay" and value is None:
-                continue
-            number = finite_number(value)
+        super().__post_init__()
+        if self.weight_decay is not None:
+            number = finite_number(self.weight_decay)
             if number is None or number < 0:
-                raise OptionError(f"Group: {name} must be 0 or greater, not {value!r}")
-            object.__setattr__(self, name, number)
-        if not isinstance(self.frozen, bool):
-            raise OptionError(f"Group: frozen must be True or False, not {self.frozen!r}")
+                raise self.out_of_range("weight_decay", "0 or greater")
+            object.__setattr__(self, "weight_decay", number)
         if self.frozen and (self.lr_factor != 1.0 or self.weight_decay is not None):
             raise OptionError("Group: what is frozen has no learning rate and no weight decay")
         if not self.numbers():
