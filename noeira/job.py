@@ -13,6 +13,7 @@ from noeira.ir.entry import (
     FORWARD,
     GRADIENTS,
     MICRO,
+    MICRO_STEPS,
     STEP,
     STEPS,
     WITHOUT_DATA,
@@ -90,7 +91,9 @@ class Job:
         """
         found, samples = self.makers, SHOWN_BATCHES * self.options.batch
         if self.options.optimizer is not None:
-            found[STEPS] = lambda: self.training(samples).entries[0]
+            if self.options.accumulate > 1:
+                found[MICRO_STEPS] = lambda: self.training_entry(MICRO_STEPS, samples)
+            found[STEPS] = lambda: self.training_entry(STEPS, samples)
             found[ORDER] = lambda: self.order(samples)
         if self.options.loss is not None:
             found[EVALUATE] = lambda: self.evaluation(samples).entries[0]
@@ -156,6 +159,10 @@ class Job:
             return Entry(self.training_graph(name, rows, passes), rows, "training")
 
         return in_batches(STEPS, samples, self.options.batch, steps, self.options.accumulate)
+
+    def training_entry(self, name: str, samples: int) -> Entry:
+        """The entry of that name of those over resident data."""
+        return next(e for e in self.training(samples).entries if e.name == name)
 
     def order(self, samples: int) -> Entry:
         """The order in which an epoch takes the samples of resident data."""

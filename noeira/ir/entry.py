@@ -17,7 +17,7 @@ from noeira.ir.text.dump import Dump
 WITHOUT_DATA = STEP, GRADIENTS, FORWARD = "step", "gradients", "forward"
 STEPS, EVALUATE = "steps", "evaluate"
 # A part of a batch before its last, where gradients are added up over parts.
-MICRO = f"{STEP}.micro"
+MICRO, MICRO_STEPS = f"{STEP}.micro", f"{STEPS}.micro"
 # What a data set that a program has loaded is for.
 Purpose: TypeAlias = Literal["training", "evaluation"]
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch

@@ -12,6 +12,7 @@ from program_networks import Small, data, flat
 import noeira
 from noeira.errors import NoeiraError, NotFiniteError, OptionError, ShapeError
 from noeira.ir.states import GATHERED_ROWS
+from noeira.job import job_of
 from noeira.nn import MSE, SGD, Adam, ClipNorm, CrossEntropy, Linear
 from noeira.runtime.entry_point import EntryPoint
 
@@ -116,6 +117,12 @@ def test_ctrl_c_in_the_midst_of_a_batch_lets_the_whole_batch_come_next(tmp_path:
     for program in (stopped, restored):
         assert program.steps(2) == wanted
         assert flat(program).tobytes() == flat(other).tobytes()
+
+
+def test_entries_are_found_by_their_names() -> None:
+    job = job_of(Small, loss=CrossEntropy, optimizer=SGD, batch=12, accumulate=4)
+    for name in ("step.micro", "step", "steps.micro", "steps"):
+        assert job.entry(name).name == name
 
 
 def test_parts_must_be_equal() -> None:
