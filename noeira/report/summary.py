@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from noeira.ir.cost import node_cost
+from noeira.ir.entry import FORWARD, MICRO, STEP
 from noeira.ir.plan import Plan
 from noeira.ir.states import EMA, GATHERED, GRADIENTS, GRADS, PARAMS
 from noeira.nn.core.module import Module
@@ -43,11 +44,13 @@ class Summary(Report):
     """What a network is made of. `work` has the forward pass and, with a loss, the training entry.
 
     memory: bytes by purpose; gradients lie in the arena, the other purposes add up to `peak_bytes`.
+    parts: those that a batch is taken in, each of which is a call; the last one updates.
     """
 
     name: str
     signature: str
     batch: int
+    parts: int
     dtype: str
     parameters: tuple[ParameterLine, ...]
     work: tuple[Work, ...]
@@ -59,12 +62,19 @@ class Summary(Report):
         """Elements of all parameters."""
         return sum(tensor.count for tensor in self.parameters)
 
+    @property
+    def worked_on(self) -> str:
+        """What a call works on, in words."""
+        whole = f"a batch of {self.batch}"
+        return whole if self.parts == 1 else f"one of the {self.parts} parts of {whole}"
+
     def to_json(self) -> dict[str, Any]:
         """The summary as an object."""
         return {
             "name": self.name,
             "signature": self.signature,
             "batch": self.batch,
+            "parts": self.parts,
             "dtype": self.dtype,
             "parameters": [{**vars(t), "shape": list(t.shape)} for t in self.parameters],
             "count": self.count,
@@ -88,7 +98,7 @@ class Summary(Report):
                 "",
                 *table(("parameter", "type", "shape", "elements"), rows, right=(3,)),
                 "",
-                f"work for a batch of {self.batch} in {self.dtype}",
+                f"work for {self.worked_on} in {self.dtype}",
                 *(f"  {work}" for work in self.work),
                 "",
                 f"memory of {self.work[-1].entry}",
@@ -111,8 +121,10 @@ def summary_of(stages: Stages) -> Summary:
     net = stages.job.net
     plan = stages.plan
     works = [work_of(plan)]
-    if works[0].entry != "forward":
-        works.insert(0, work_of(replace(stages, entry="forward").plan))
+    if works[0].entry == STEP and MICRO in stages.job.makers:
+        works.insert(0, work_of(replace(stages, entry=MICRO).plan))
+    if works[0].entry != FORWARD:
+        works.insert(0, work_of(replace(stages, entry=FORWARD).plan))
     tensors = tuple(
         ParameterLine(info.path, repr(info.module), info.shape, info.size)
         for info in net.parameters().values()
@@ -120,7 +132,8 @@ def summary_of(stages: Stages) -> Summary:
     return Summary(
         repr(net),
         str(net.shapes()),
-        stages.job.options.rows,
+        stages.job.options.batch,
+        stages.job.options.accumulate,
         stages.job.options.dtype,
         tensors,
         tuple(works),

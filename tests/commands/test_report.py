@@ -249,6 +249,13 @@ def test_a_summary_counts_what_there_is():
     assert kept["gradients"] == kept["parameters"]
 
 
+def test_a_summary_of_batches_in_parts_has_both_entries():
+    found = noeira.summary(Tiny, batch=6, accumulate=2)
+    assert [work.entry for work in found.work] == ["forward", "step.micro", "step"]
+    assert (found.batch, found.parts) == (6, 2)
+    assert "work for one of the 2 parts of a batch of 6 in f32" in str(found)
+
+
 def test_a_summary_allocates_no_parameters():
     noeira.summary(Tiny)
     tracemalloc.start()
