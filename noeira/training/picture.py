@@ -96,7 +96,10 @@ def curve(
     colour: str,
     percent: bool = False,
 ) -> list[float]:
-    """One line, with its last value in the legend; gives its values."""
+    """One line over the rows that have the column, with its last value in the legend; gives its
+    values.
+    """
+    rows = [one for one in rows if column in one.row]
     values = [float(one.row[column]) for one in rows]
     shown = [100 * value for value in values] if percent else values
     last = f"{shown[-1]:.2f} %" if percent else f"{shown[-1]:.4g}"

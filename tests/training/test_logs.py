@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trained import fit, made_up, rows, trainer
+from trained import DATA, fit, made_up, rows, trainer
 
 import noeira
+from noeira.nn import Accuracy, TopK
 
 
 def test_rows_are_what_fit_gave(tmp_path: Path) -> None:
@@ -119,6 +120,15 @@ def test_the_picture_is_one(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     fit(trainer(), tmp_path, 2, plot=True)
     assert (tmp_path / "loss.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_picture_of_rows_that_lack_what_later_ones_have(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    trainer().fit(DATA, epochs=1, folder=tmp_path, best="loss", progress=False)
+    fit(trainer(), tmp_path, 2, resume=True, best="loss")
+    more = trainer(metrics=[Accuracy, TopK[2]])
+    fit(more, tmp_path, 3, resume=True, best="loss", plot=True)
+    assert (tmp_path / "loss.png").exists()
 
 
 @pytest.mark.parametrize(
