@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from noeira.disk import replace_file
+from noeira.disk import flush_folder, replacing_for_good
 from noeira.errors import CheckpointError, OptionError
 from noeira.runtime.program import Program
 from noeira.training.history import History, history_of
@@ -58,8 +58,10 @@ class Folder:
             program.save(new)
             digest, standing = digest_of(new), history.to_json()
             entries = dict([self.stands] if self.stands else []) | {digest: standing}
-            replace_file(self.path / STANDS, json.dumps(entries).encode())
+            with replacing_for_good(self.path / STANDS) as file:
+                file.write(json.dumps(entries).encode())
             os.replace(new, self.path / LAST)
+            flush_folder(self.path)
             self.stands = digest, standing
         except OSError as error:
             where = self.path / LAST
