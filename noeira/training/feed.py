@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from noeira.errors import DataError
@@ -16,16 +16,16 @@ Between = Callable[[int], bool]
 
 @dataclass(frozen=True)
 class Piece:
-    """What some steps told: the sum of the losses of their samples, and the number of these; ended:
-    whether the epoch is complete. lr: of the last step. norm: of gradients before clipping, mean
-    over the steps, None where nobody clips by it.
+    """What some steps told: the sum of the losses of their samples, and the number of these. lr: of
+    the last step. norm: of gradients before clipping, the sum over the steps, None where nobody
+    clips by it. ended: whether the epoch is complete.
     """
 
     total: float
     samples: int
-    ended: bool
     lr: float
     norm: float | None
+    ended: bool = False
 
 
 class Feed(Protocol):
@@ -44,10 +44,8 @@ class Feed(Protocol):
         """Up to `most` steps of the present epoch, None for all that are left."""
         ...
 
-    def seen(self) -> tuple[float, int, float]:
-        """Since `advance` was last called, while it runs: the sum of losses, the number of samples,
-        and the learning rate of the last step.
-        """
+    def seen(self) -> Piece:
+        """The steps since `advance` was last called, while it runs and when it has failed."""
         ...
 
 
@@ -81,14 +79,13 @@ class ResidentFeed:
         left = data.batches - data.done
         self.first = int(data.cursor)
         data.steps(left if most is None else min(most, left), between)
-        total, samples, lr = self.seen()
-        ended = int(data.cursor) % data.samples == 0
-        return Piece(total, samples, ended, lr, data.told.get(GRAD_NORM))
+        return replace(self.seen(), ended=int(data.cursor) % data.samples == 0)
 
-    def seen(self) -> tuple[float, int, float]:
+    def seen(self) -> Piece:
         """As Feed has it."""
         data = self.program.loaded()
-        return float(data.totals[LOSS]), int(data.cursor) - self.first, data.rate
+        norm = float(data.totals[GRAD_NORM]) if GRAD_NORM in data.totals else None
+        return Piece(float(data.totals[LOSS]), int(data.cursor) - self.first, data.rate, norm)
 
 
 def pair(name: str, data: Any) -> tuple[Any, Any]:

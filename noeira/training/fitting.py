@@ -60,21 +60,23 @@ class Fitting(Loop):
         columns = columns_of(tuple(program.metrics), tested, tells_norm(program))
         events = settings.tensorboard
         self.logs = None if folder is None else Logs(folder.path, columns, events)
-        self.saved: int | None = history.steps if history.steps else None
+        # Steps and rows of the history that the last checkpoint has.
+        self.saved = (history.steps, len(history.evaluations))
         self.place_of_best = None if folder is None else folder.path / BEST
         # The callback that asked to stop.
         self.asker = ""
 
     def asked(self, steps: int) -> bool:
         """Show progress; gives whether Ctrl-C was pressed."""
-        self.reporter.advance(steps, self.told)
+        # None are done by an evaluation, of whose batches the feed knows nothing.
+        if steps:
+            self.reporter.advance(steps, self.told)
         return self.interrupts.wanted
 
     def told(self) -> tuple[float, int, float]:
         """Sum of losses and samples of the present epoch, and the learning rate."""
-        total, samples, lr = self.feed.seen()
-        known = self.history.epoch
-        return known.loss + total, known.samples + samples, lr
+        piece, known = self.feed.seen(), self.history.epoch
+        return known.loss + piece.total, known.samples + piece.samples, piece.lr
 
     def run(self) -> TrainResult:
         """Train to the end of the last epoch, or until something ends it."""
@@ -141,9 +143,10 @@ class Fitting(Loop):
 
     def save_last(self) -> None:
         """Write the last checkpoint, unless the present one is that already."""
-        if self.folder is not None and self.saved != self.history.steps and self.history.steps:
+        present = (self.history.steps, len(self.history.evaluations))
+        if self.folder is not None and self.saved != present:
             self.folder.save_last(self.program, self.history)
-            self.saved = self.history.steps
+            self.saved = present
 
     def piece_done(self, piece: Piece) -> None:
         """As Loop has it."""

@@ -24,11 +24,11 @@ class Sum:
     steps: int = 0
 
     def add(self, loss: float, samples: int, norm: float | None, steps: int) -> None:
-        """Some steps more. loss: sum over their samples; norm: mean over the steps."""
+        """Some steps more. loss: sum over their samples; norm: sum over the steps."""
         self.loss += loss
         self.samples += samples
         if norm is not None:
-            self.norm = (self.norm or 0.0) + norm * steps
+            self.norm = (self.norm or 0.0) + norm
         self.steps += steps
 
     @property

@@ -88,21 +88,25 @@ class Loop:
             piece = self.feed.advance(most, self.ends)
         except (DataError, DtypeError, ShapeError):
             # A batch that did not fit was not trained on; those before it were.
-            total, samples, _ = self.feed.seen()
-            history.add(total, samples, None, self.steps)
-            self.whole = True
+            self.keep(self.feed.seen(), started)
             raise
-        history.add(piece.total, piece.samples, piece.norm, self.steps)
-        # As it was written: 0.001, not the f32 next to it.
-        history.lr = float(f"{piece.lr:.7g}")
-        history.spend(time.perf_counter() - started)
-        self.whole = True
+        self.keep(piece, started)
         if piece.ended:
             history.due = END
         elif self.evaluate_every and history.steps % self.evaluate_every == 0:
             history.due = ROW
         if piece.samples:
             self.piece_done(piece)
+
+    def keep(self, piece: Piece, started: float) -> None:
+        """Have the steps that were made since `started` in the history."""
+        history = self.history
+        history.add(piece.total, piece.samples, piece.norm, self.steps)
+        if self.steps:
+            # As it was written: 0.001, not the f32 next to it.
+            history.lr = float(f"{piece.lr:.7g}")
+        history.spend(time.perf_counter() - started)
+        self.whole = True
 
     def look(self) -> Epoch | None:
         """Evaluate, if `between` does not end it; gives the epoch, if it ends here."""

@@ -85,8 +85,9 @@ def measure_of(
     known = [LOSS, *([TEST_LOSS, *(f"test_{name}" for name in metrics)] if tested else [])]
     if not isinstance(text, str):
         raise OptionError(f"{option} must be one of {', '.join(known)}, not {text!r}")
-    word, _, column = text.rpartition(" ")
-    if column not in known or (word and word not in WORDS):
+    first, _, rest = text.partition(" ")
+    word, column = (first, rest) if first in WORDS else ("", text)
+    if column not in known:
         near = difflib.get_close_matches(column, known, n=1)
         hint = f"; did you mean {near[0]}?" if near and near[0] != column else ""
         without = "" if tested else "; without test data there are no others"

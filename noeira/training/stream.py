@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from noeira.errors import (
@@ -167,9 +168,9 @@ class StreamFeed:
         """As Feed has it. Raises DataError, ShapeError or DtypeError for a batch that does not fit,
         NotFiniteError.
         """
+        self.total, self.samples, self.norm, steps = 0.0, 0, 0.0, 0
         if not self.fresh:
             self.opened, self.fresh = Batches(self.opened.source, self.opened.number + 1), True
-        self.total, self.samples, self.norm, steps = 0.0, 0, 0.0, 0
         if self.opened.next is None and not self.opened.given:
             raise DataError(f"train gives no batches in epoch {self.opened.number + 1}")
         while self.opened.next is not None and steps != most:
@@ -179,12 +180,12 @@ class StreamFeed:
                 break
         if self.opened.next is None:
             self.counted, self.fresh = self.opened.given, False
-        norm = self.norm / max(steps, 1) if GRAD_NORM in self.outputs else None
-        return Piece(self.total, self.samples, self.opened.next is None, self.lr, norm)
+        return replace(self.seen(), ended=self.opened.next is None)
 
-    def seen(self) -> tuple[float, int, float]:
+    def seen(self) -> Piece:
         """As Feed has it."""
-        return self.total, self.samples, self.lr
+        norm = self.norm if GRAD_NORM in self.outputs else None
+        return Piece(self.total, self.samples, self.lr, norm)
 
     def train_on_next(self) -> None:
         """One step."""
@@ -200,8 +201,10 @@ class StreamFeed:
                 loss, self.results = self.program.step(x, y), self.step
         except (DataError, DtypeError, ShapeError) as error:
             raise type(error)(f"{where} of train: {error}") from None
+        except NotFiniteError as error:
+            raise bad_element(self.program, where, x, y) or error from None
         if not math.isfinite(loss):
-            raise bad_batch(self.program, where, x, y)
+            raise bad_element(self.program, where, x, y) or bad_node(self.program)
         self.total += loss * rows
         self.samples += rows
         if GRAD_NORM in self.outputs:
@@ -231,15 +234,14 @@ class StreamFeed:
         return loss
 
 
-def bad_batch(program: Program, where: str, x: Any, y: Any) -> NotFiniteError:
-    """The error for a batch whose loss is not finite: names the first element of its arrays, or the
-    first node, that is not.
+def bad_element(program: Program, where: str, x: Any, y: Any) -> NotFiniteError | None:
+    """The error for a batch whose loss is not finite because of an element of its arrays, the first
+    that is not; None if all are.
     """
     import numpy as np
 
-    entry: EntryPoint = program.entry("step")
-    arrays = inputs_and_targets(entry.graph.inputs, x, y)
-    for declared, given in zip(entry.graph.inputs, arrays, strict=True):
+    inputs = program.entry("step").graph.inputs
+    for declared, given in zip(inputs, inputs_and_targets(inputs, x, y), strict=True):
         array = np.asarray(given)
         index = first_not_finite(array) if is_float(array) else None
         if index is not None:
@@ -249,5 +251,11 @@ def bad_batch(program: Program, where: str, x: Any, y: Any) -> NotFiniteError:
                 f"{where} is {array[tuple(index)]}; parameters, moments and counters are as they "
                 "were before it"
             )
+    return None
+
+
+def bad_node(program: Program) -> NotFiniteError:
+    """The error for the last step, of a batch whose elements are finite."""
+    entry: EntryPoint = program.entry("step")
     tick = program.store.arrays.get(TICK)
     return not_finite(program, entry, 0 if tick is None else int(tick) - 1)

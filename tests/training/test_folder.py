@@ -124,20 +124,22 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path: Path) -> None:
     assert len(result.epochs) == 3 and bits(again.program) == bits(whole.program)
 
 
+def ctrl_c(self: EvaluationData, between: Any = None) -> bool:
+    """An evaluation in which Ctrl-C is pressed."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return between(0)
+
+
 def test_ctrl_c_in_the_last_evaluation_of_an_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = DATA
     batches = [(x[i : i + 10], y[i : i + 10]) for i in range(0, 47, 10)]
 
-    def stopped(self: EvaluationData, between: Any = None) -> bool:
-        os.kill(os.getpid(), signal.SIGINT)
-        return between(0)
-
     for name, data in (("loaded", DATA), ("streamed", batches)):
         options: Any = {"folder": tmp_path / name, "progress": False}
         with monkeypatch.context() as patched:
-            patched.setattr(EvaluationData, "stopped", stopped)
+            patched.setattr(EvaluationData, "stopped", ctrl_c)
             result = trainer().fit(data, TEST, 3, **options)
         assert result.interrupted and not result.epochs and not result.evaluations
         again, whole = trainer(), trainer()
@@ -148,6 +150,17 @@ def test_ctrl_c_in_the_last_evaluation_of_an_epoch(
         assert [(e.loss, e.test_loss) for e in result.epochs] == [
             (e.loss, e.test_loss) for e in expected.epochs
         ]
+
+
+def test_an_evaluation_that_is_made_later_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(EvaluationData, "stopped", ctrl_c)
+        assert fit(trainer(), tmp_path, 1).interrupted
+    assert len(fit(trainer(), tmp_path, 1, resume=True).epochs) == 1
+    made_up(monkeypatch, [])
+    assert len(fit(trainer(), tmp_path, 1, resume=True).epochs) == 1
 
 
 def test_other_data_are_refused_in_the_midst_of_an_epoch(tmp_path: Path) -> None:
@@ -172,7 +185,7 @@ def test_a_death_while_saving_leaves_what_can_be_gone_on_with(
         if dies_at == "save":
             patched.setattr("noeira.training.folder.digest_of", keep_first(dies))
         elif dies_at == "stands":
-            patched.setattr("noeira.training.folder.replace_file", dies)
+            patched.setattr("noeira.training.folder.replacing_for_good", dies)
         else:
             patched.setattr("os.replace", but_for("last.safetensors", dies))
         with pytest.raises(noeira.CheckpointError, match="cannot be written: the power is gone"):

@@ -9,8 +9,13 @@ import pytest
 from trained import bits, made_up, samples, trainer
 
 import noeira
+from noeira.ir.graph import Value
+from noeira.nn import Metric
+from noeira.nn.core.scope import Scope
+from noeira.nn.core.slots import size
 from noeira.training import EarlyStopping
-from noeira.training.measure import Measure
+from noeira.training.measure import Measure, measure_of
+from noeira.training.progress import Reporter
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,32 @@ def test_evaluation_every_few_steps() -> None:
         assert (found.number, found.step, found.samples) == (wanted.number, wanted.step, 47)
     first, second = result.evaluations[:2]
     assert (30 * first.loss + 17 * second.loss) / 47 == pytest.approx(expected.epochs[0].loss)
+
+
+def test_progress_counts_a_sample_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[int]()
+    monkeypatch.setattr(Reporter, "advance", lambda self, steps, ask: told.append(ask()[1]))
+    trainer().fit(samples(47), samples(30, 1), 2, evaluate_every=3, progress=False)
+    assert told == [30, 40, 47, 10, 40, 47]
+
+
+class Within(Metric):
+    """The rows whose class is among the largest few, of A and B the larger."""
+
+    A, B = size(), size()
+    signature = "(*, C), (*: i32 < C) -> (), ()"
+
+    @classmethod
+    def trace(cls, scope: Scope, prediction: Value, target: Value) -> tuple[Value, Value]:
+        return scope.emit("top_k", prediction, target, k=max(cls.A, cls.B))
+
+
+def test_a_measure_may_have_spaces() -> None:
+    kind = {"within[1, 2]": Within[1, 2]}
+    found = measure_of("best", "largest test_within[1, 2]", True, kind)
+    assert found == Measure("test_within[1, 2]", True)
+    with pytest.raises(noeira.OptionError, match="say which is better: 'smallest test_within"):
+        measure_of("best", "test_within[1, 2]", True, kind)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from stateful_layers import Noise
 from trained import bits, samples, trainer
 
 import noeira
-from noeira.nn import SGD, Adam, CrossEntropy, Linear, Sequential, Tanh
+from noeira.nn import SGD, Adam, ClipNorm, CrossEntropy, Linear, Sequential, Tanh
 
 
 class ByDLPack:
@@ -151,6 +151,23 @@ def test_a_source_that_fails_keeps_what_was_learned(tmp_path: Any) -> None:
     assert [e.samples for e in result.epochs] == [40, 40]
 
 
+def test_a_source_that_fails_leaves_no_trace_in_records(tmp_path: Any) -> None:
+    batches, options = cut(samples(40)), {"clip": ClipNorm(0.5)}
+
+    def failing(epoch: int) -> list[Any]:
+        return [*batches[:3], None] if epoch == 1 else batches
+
+    with pytest.raises(noeira.DataError):
+        trainer(**options).fit(failing, epochs=2, folder=tmp_path, progress=False)
+    again, whole = trainer(**options), trainer(**options)
+    found = again.fit(batches, epochs=2, folder=tmp_path, resume=True, progress=False)
+    expected = whole.fit(batches, epochs=2, progress=False)
+    assert [e.samples for e in found.epochs] == [40, 40]
+    assert [e.loss for e in found.epochs] == pytest.approx([e.loss for e in expected.epochs])
+    norms = [e.grad_norm for e in expected.evaluations]
+    assert [e.grad_norm for e in found.evaluations] == pytest.approx(norms)
+
+
 X, Y = samples(30)
 BAD = X.copy()
 BAD[13, 2] = np.inf
@@ -185,6 +202,11 @@ BAD[13, 2] = np.inf
         (
             [(X[:10], Y[:10]), (BAD[10:20], Y[10:20])],
             "the loss of step 2 is not finite: x[3, 2] of batch 1 of epoch 1 is inf; parameters, "
+            "moments and counters are as they were before it",
+        ),
+        (
+            [(X[:10], Y[:10]), (BAD[12:17], Y[12:17])],
+            "the loss of step 2 is not finite: x[1, 2] of batch 1 of epoch 1 is inf; parameters, "
             "moments and counters are as they were before it",
         ),
     ],
