@@ -72,8 +72,10 @@ class NameMap:
     rows: Sequence[Row] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(self.rows))
         check_network_type(self.network)
+        if not isinstance(self.rows, Iterable):
+            raise OptionError(f"the rows of a name map are a list of Row(…), not {self.rows!r}")
+        object.__setattr__(self, "rows", tuple(self.rows))
         for row in self.rows:
             if not isinstance(row, Row):
                 raise OptionError(f"a row of a name map is a Row(ours, theirs), not {row!r}")
@@ -108,9 +110,11 @@ class NameMap:
         weights of `Linear` are transposed. So `Sequential` and `torch.nn.Sequential` exchange
         tensors.
 
-        ignore: what the files have beside them.
+        ignore: a list of what the files have beside them, each a name or a pattern.
         """
         check_network_type(network)
+        if isinstance(ignore, str):
+            raise OptionError(f"ignore is a list of names and patterns: write [{ignore!r}]")
         infos = {**network.parameters(), **network.buffers()}
         rows = [
             Row(name, name, "transpose" if is_linear_weight(info) else "plain")

@@ -31,6 +31,8 @@ ENDINGS = (".npz", ".npy", ".pt", ".pth", ".bin", ".pkl", ".h5", ".onnx")
 
 def check_ending(path: str | os.PathLike[str]) -> None:
     """Raises CheckpointError for a path that no safetensors file should be written to."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise CheckpointError(f"a file is named by a path such as 'net.safetensors', not {path!r}")
     place = Path(path)
     if not place.name:
         raise CheckpointError(

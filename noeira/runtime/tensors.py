@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from noeira.errors import CheckpointError, DtypeError, OptionError
 from noeira.ir.arrays import in_float_dtype, overflow
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SHOWN = 4
 
 
+@runtime_checkable
 class Names(Protocol):
     """What files of another framework call the tensors of a network, and how they lie in them:
     `noeira.nn.NameMap`.
@@ -103,9 +104,10 @@ class Tensors(Parameters):
 
         dtype: what floats are written as, f32, f64, bf16 or f16, each rounded to the nearest, ties
         to even; by default as they are. names: what the file calls them, and how they lie in it.
-        Raises OptionError for another dtype, DtypeError for a number that it has not, and
-        CheckpointError if the file cannot be written.
+        Raises OptionError for another dtype or other names, DtypeError for a number that it has
+        not, and CheckpointError if the file cannot be written.
         """
+        check_names(names)
         if dtype is not None and dtype not in FLOATS:
             raise OptionError(f"dtype must be one of {', '.join(FLOATS)}, not {dtype!r}")
         with self.store.lock:
@@ -126,8 +128,10 @@ class Tensors(Parameters):
         names: what the file calls them, and how they lie in it. Floats of another dtype are rounded
         to the nearest number of this one, ties to even, and exact if it is wider. Raises
         CheckpointError if one is missing, there is another, a shape or the kind of a dtype is
-        another, or a number is none of the dtype; then nothing is changed.
+        another, or a number is none of the dtype, OptionError for other names; then nothing is
+        changed.
         """
+        check_names(names)
         given, network, place = source, "", ""
         if isinstance(source, (str, os.PathLike)):
             file = read(source)
@@ -143,6 +147,15 @@ class Tensors(Parameters):
                 given = {name: a for name, a in given.items() if not name.startswith(BESIDE)}
                 given, network = names.imported(own, given, place), ""
             assign(own, given, place, network, convert=True)
+
+
+def check_names(names: Any) -> None:
+    """Raises OptionError for names that are no map of names."""
+    if names is not None and (isinstance(names, type) or not isinstance(names, Names)):
+        raise OptionError(
+            "names is a name map, such as NameMap.of(Net) or NameMap(Net, [Row(ours, theirs), …]), "
+            f"not {names!r}"
+        )
 
 
 def narrowed(name: str, array: np.ndarray, dtype: str) -> np.ndarray:

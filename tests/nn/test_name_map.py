@@ -178,6 +178,18 @@ def test_checkpoints_and_arrays_go_through_a_map_too(tmp_path: Path) -> None:
         third.tensors.load({}, names=names)
 
 
+@pytest.mark.parametrize("names", [{"0.weight": "encoder.fc.weight"}, NameMap])
+def test_names_are_a_name_map(tmp_path: Path, names: Any) -> None:
+    tensors = compiled(Fused).tensors
+    for call in (tensors.save, tensors.load):
+        with pytest.raises(OptionError) as caught:
+            call(tmp_path / "a.safetensors", names=names)
+        assert str(caught.value) == (
+            "names is a name map, such as NameMap.of(Net) or NameMap(Net, [Row(ours, theirs), …]), "
+            f"not {names!r}"
+        )
+
+
 MISTAKES: dict[str, Any] = {
     "has no tensor 1.wieght; did you mean 1.weight?": lambda: NameMap(
         Fused, (*TABLE[:2], Row("1.wieght", "head.weight"))
@@ -195,6 +207,10 @@ MISTAKES: dict[str, Any] = {
     "a row of a name map is a Row(ours, theirs), not ('0.bias', 'b')": lambda: NameMap(
         Fused,
         (("0.bias", "b"),),  # type: ignore[arg-type]
+    ),
+    "the rows of a name map are a list of Row(…), not 3": lambda: NameMap(Fused, 3),  # type: ignore[arg-type]
+    "ignore is a list of names and patterns: write ['*.count']": lambda: NameMap.of(
+        Plain, "*.count"
     ),
     "a name map is of a module type, not of 3": lambda: NameMap(3),  # type: ignore[arg-type]
     "a name map is of a module type, not of <Linear[3, 2]": lambda: NameMap.of(

@@ -194,6 +194,14 @@ def test_a_checkpoint_needs_the_name_of_a_file(path: str) -> None:
         program("reference").save(path)
 
 
+def test_a_file_is_named_by_a_path() -> None:
+    given: Any = None
+    message = "a file is named by a path such as 'net.safetensors', not None"
+    for call in (program("reference").save, program("reference").tensors.save):
+        with pytest.raises(CheckpointError, match=f"^{message}$"):
+            call(given)
+
+
 def test_a_closed_program_has_no_training_to_save_or_to_go_on_with(tmp_path: Path) -> None:
     kept, late = tmp_path / "kept.safetensors", tmp_path / "late.safetensors"
     closed = program("reference")
