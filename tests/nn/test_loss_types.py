@@ -219,6 +219,22 @@ class NoEach(ElementwiseLoss):
     """A loss that does not say what it is."""
 
 
+class Summed(ElementwiseLoss):
+    """A loss that is a sum already."""
+
+    @classmethod
+    def each(cls, scope: Scope, prediction: Value, target: Value) -> Value:
+        return scope.emit("sum", prediction - target)
+
+
+class Five(ElementwiseLoss):
+    """A loss that is no value."""
+
+    @classmethod
+    def each(cls, scope: Scope, prediction: Value, target: Value) -> Any:
+        return 5
+
+
 class Own(Loss):
     """A number."""
 
@@ -273,6 +289,16 @@ def compiled(loss: Any, net: Any = Linear[4, 3]) -> Any:
             compiled(NoEach),
             "NoEach has no each: define the classmethod each(cls, scope, prediction, target), "
             "which gives a value for each element",
+        ),
+        (
+            compiled(Summed),
+            "Summed: each gives f32[]; it is to give a value for each element, and these are added "
+            "up afterwards",
+        ),
+        (
+            compiled(Weighted[Five]),
+            "Five: each gives 5; it is to give a value for each element, and these are added up "
+            "afterwards",
         ),
         (
             lambda: GaussianNLL.of(low=0, high=-1),

@@ -12,6 +12,7 @@ from noeira.errors import CompositionError, OptionError
 from noeira.ir.graph import Value
 from noeira.nn.core.arithmetic import arithmetic
 from noeira.nn.core.criteria import Criterion, criterion_type
+from noeira.nn.core.promise import shown
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, parse_signature
 from noeira.nn.core.slots import choice
@@ -117,7 +118,9 @@ class ElementwiseLoss(Loss):
         operands = cls.operands(scope, *given)
         here = scope.fused()
         with arithmetic(here):
-            return finish(here, cls.each(here, *operands))
+            each = cls.each(here, *operands)
+            check_each(cls, given, each)
+            return finish(here, each)
 
     @classmethod
     def trace(cls, scope: Scope, *given: Any, **options: Any) -> Value:
@@ -129,6 +132,17 @@ class ElementwiseLoss(Loss):
             return scope.emit("ratio", here.emit("sum", each), beside.emit("sum", counts))
 
         return cls.fused(scope, given, finish)
+
+
+def check_each(loss: type[Loss], given: tuple[Value, ...], each: Any) -> None:
+    """Raises CompositionError unless `each` gave a value for each sample, or several."""
+    if isinstance(each, Value) and each.type.shape[:1] == given[0].type.shape[:1]:
+        return
+    found = each.type if isinstance(each, Value) else shown(each)
+    raise CompositionError(
+        f"{loss!r}: each gives {found}; it is to give a value for each element, and these are "
+        "added up afterwards"
+    )
 
 
 def reduced(scope: Scope, each: Value, reduction: str) -> Value:
