@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
         result = trainer.fit(train, test, resume=args.resume, **given)
     except OptionError as error:
         raise config.wrong("trainer", error) from error
-    for line in told(config, folder.path, result):
+    for line in told(config, args.changes, folder.path, result):
         print(line)
     return 1 if result.interrupted else 0
 
 
-def told(config: Config, folder: Path, result: TrainResult) -> list[str]:
+def told(config: Config, changes: Sequence[str], folder: Path, result: TrainResult) -> list[str]:
     """What is said at the end: how well it went, where things lie, how to go on."""
     there = [name for name in FILES if (folder / name).exists()]
     lines = [str(result)] if result.epochs else []
@@ -72,7 +74,8 @@ def told(config: Config, folder: Path, result: TrainResult) -> list[str]:
         shown = [f"{name} {number(row[name])}" for name in row if name not in UNSAID]
         lines.append(f"{BEST}: {', '.join(shown)}")
     if result.interrupted and LAST in there:
-        lines.append(f"go on: noeira train {config.path} --resume")
+        again = [config.path, "--resume", *(word for text in changes for word in ("--set", text))]
+        lines.append(f"go on: noeira train {shlex.join(again)}")
     return lines
 
 

@@ -77,10 +77,11 @@ def test_ctrl_c_says_how_to_go_on(
     monkeypatch.setattr(
         "noeira.runtime.interrupts.Interrupts.__init__", lambda self: setattr(self, "before", None)
     )
-    lines = call("train", "train.toml", code=1).splitlines()
+    stop = "trainer.stop=EarlyStopping(patience=4)"
+    lines = call("train", "train.toml", "--set", stop, code=1).splitlines()
     run = config / "runs" / "1"
     assert lines[0] == f"stopped in epoch 1/2; what was learned is in {run / 'last.safetensors'}"
-    assert lines[-1] == "go on: noeira train train.toml --resume"
+    assert lines[-1] == f"go on: noeira train train.toml --resume --set '{stop}'"
 
 
 def test_what_a_file_says(config: Path) -> None:
@@ -165,6 +166,16 @@ CHANGES = [
     ("trainer.epoch=3", "--set trainer.epoch: there is no key epoch; did you mean epochs?\n"),
     ("trainer.epochs=x", "--set trainer.epochs: epochs must be a whole number, not 'x'\n"),
     ("data.train=there.npz", "there is no file "),
+    (
+        "trainer.optimizer=AdamW[1]",
+        "--set trainer.optimizer: optimizer: AdamW[1] cannot be read: write it as in "
+        "Adam(lr=0.001)\n",
+    ),
+    (
+        "trainer.stop=EarlyStopping.of(patience=3)",
+        "--set trainer.stop: stop: EarlyStopping.of(patience=3) cannot be read: write it as in "
+        "EarlyStopping(patience=5)\n",
+    ),
 ]
 
 

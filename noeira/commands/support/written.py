@@ -177,7 +177,8 @@ class Reader:
         if isinstance(node, ast.Subscript):
             inside = node.slice
             items = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-            return self.read(node.value)[tuple(map(self.parameter, items))]
+            kind = self.with_parameters(node.value, "__class_getitem__")
+            return kind[tuple(map(self.parameter, items))]
         if isinstance(node, ast.Call):
             options = {str(k.arg): literal(k.value) for k in node.keywords if k.arg}
             return self.called(node.func)(*map(literal, node.args), **options)
@@ -195,5 +196,12 @@ class Reader:
     def called(self, node: ast.expr) -> Any:
         """What is called: a type, or its `of`."""
         if isinstance(node, ast.Attribute) and node.attr == "of":
-            return self.read(node.value).of
+            return self.with_parameters(node.value, "of").of
         return self.read(node)
+
+    def with_parameters(self, node: ast.expr, way: str) -> Any:
+        """A type that takes parameters in this way. Raises UsageError for any other."""
+        found = self.read(node)
+        if not hasattr(found, way):
+            raise UsageError(f"{self.text} cannot be read: write it as in {EXAMPLES[self.what]}")
+        return found
