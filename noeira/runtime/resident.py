@@ -232,7 +232,7 @@ class EvaluationData(ResidentData):
         for index, (name, kind) in enumerate(self.program.metrics.items()):
             count = totals[metric_count(index)]
             mean = totals[metric_sum(index)] / count if count else math.nan
-            means[name] = kind.value(mean)
+            means[name] = float(kind.value(mean))
         return means
 
     def stopped(self, between: Callable[[int], bool] | None) -> bool:

@@ -76,3 +76,17 @@ def test_perplexity_of_no_number_and_beyond_all() -> None:
     x, y = np.ones((2, 5), "f4"), np.zeros(2, int)
     found, _ = evaluated(Linear[5, 3], CrossEntropy, [Perplexity[0]], "reference", x, y)
     assert math.isnan(found["perplexity.of(ignored=0)"])
+
+
+class Rounded(MeanSquaredError):
+    """A metric whose value is one of NumPy's."""
+
+    @classmethod
+    def value(cls, mean: float) -> Any:
+        return np.float32(mean)
+
+
+def test_the_value_of_a_metric_is_a_float() -> None:
+    x, y = np.ones((2, 5), "f4"), np.zeros((2, 3), "f4")
+    found, _ = evaluated(Linear[5, 3], MSE, [Rounded], "reference", x, y)
+    assert type(found["rounded"]) is float
