@@ -36,7 +36,7 @@ from noeira.runtime.safetensors_header import (
     header_length,
     parsed,
 )
-from noeira.runtime.strange_files import BEGINNING, check_ending, check_kind
+from noeira.runtime.strange_files import BEGINNING, check_ending, check_kind, check_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,6 +130,7 @@ def read(path: str | os.PathLike[str]) -> TensorFile:
     """
     import numpy as np
 
+    check_path(path)
     place = os.fspath(path)
     try:
         status = os.stat(place)

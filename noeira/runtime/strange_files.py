@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from noeira.errors import CheckpointError
 
@@ -29,10 +29,15 @@ ADVICE = {
 ENDINGS = (".npz", ".npy", ".pt", ".pth", ".bin", ".pkl", ".h5", ".onnx")
 
 
-def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raises CheckpointError for a path that no safetensors file should be written to."""
+def check_path(path: Any) -> None:
+    """Raises CheckpointError for what is no path."""
     if not isinstance(path, (str, os.PathLike)):
         raise CheckpointError(f"a file is named by a path such as 'net.safetensors', not {path!r}")
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Raises CheckpointError for a path that no safetensors file should be written to."""
+    check_path(path)
     place = Path(path)
     if not place.name:
         raise CheckpointError(

@@ -197,7 +197,8 @@ def test_a_checkpoint_needs_the_name_of_a_file(path: str) -> None:
 def test_a_file_is_named_by_a_path() -> None:
     given: Any = None
     message = "a file is named by a path such as 'net.safetensors', not None"
-    for call in (program("reference").save, program("reference").tensors.save):
+    one = program("reference")
+    for call in (one.save, one.tensors.save, one.restore):
         with pytest.raises(CheckpointError, match=f"^{message}$"):
             call(given)
 
