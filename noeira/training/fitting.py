@@ -161,7 +161,9 @@ class Fitting(Loop):
         better = self.history.judge(self.measure, self.settings.least)
         if self.logs is not None:
             self.logs.add(evaluation)
-        if better and self.place_of_best is not None:
+        if better and self.folder is not None:
+            self.folder.save_best(self.program, self.history)
+        elif better and self.place_of_best is not None:
             self.program.save(self.place_of_best)
         if not ended:
             self.reporter.row(evaluation, self.shares)
@@ -218,10 +220,13 @@ class Fitting(Loop):
         history = self.history
         if history.best is None or history.evaluations[history.best].step == history.steps:
             return
+        step = history.evaluations[history.best].step
+        if self.folder is not None and not self.folder.has_best(history):
+            self.reporter.say(f"{BEST} is not that of step {step}: the network is the last one")
+            return
         assert self.place_of_best is not None
         self.save_last()
         self.program.restore(self.place_of_best)
-        step = history.evaluations[history.best].step
         self.reporter.say(f"the network is that of step {step} again, the best by its measure")
 
 

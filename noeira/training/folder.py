@@ -69,9 +69,17 @@ class Folder:
         finally:
             new.unlink(missing_ok=True)
 
-    def save_best(self, program: Program) -> None:
-        """Write the best checkpoint. Raises CheckpointError."""
+    def save_best(self, program: Program, history: History) -> None:
+        """Write the best checkpoint, which the history then knows. Raises CheckpointError."""
         program.save(self.path / BEST)
+        history.best_file = digest_of(self.path / BEST)
+
+    def has_best(self, history: History) -> bool:
+        """Whether the best checkpoint is that of the history: not if training was killed after a
+        better one, and went on from before it.
+        """
+        path = self.path / BEST
+        return path.exists() and digest_of(path) == history.best_file
 
     def restore(self, program: Program) -> History | None:
         """Let a program go on from the last checkpoint; gives where training stands, None if there

@@ -49,8 +49,8 @@ class History:
     steps: done so far. seconds: of training and evaluation. lr: of the last step. epoch, row: since
     the present epoch began, since the last row of the logs; epoch_seconds, evaluating: of the
     present epoch. due: what is to be done before the next step, a row, or one that ends the epoch.
-    measure: what is best, as Measure says it; best: the number of the best evaluation; waited: how
-    many came after it.
+    measure: what is best, as Measure says it; best: the number of the best evaluation, best_file:
+    what its checkpoint is told apart from others by; waited: how many came after it.
     """
 
     steps: int = 0
@@ -66,6 +66,7 @@ class History:
     measure: str = ""
     best: int | None = None
     best_value: float | None = None
+    best_file: str = ""
     waited: int = 0
 
     def add(self, loss: float, samples: int, norm: float | None, steps: int) -> None:

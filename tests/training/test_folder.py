@@ -124,6 +124,25 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path: Path) -> None:
     assert len(result.epochs) == 3 and bits(again.program) == bits(whole.program)
 
 
+def test_a_best_checkpoint_of_steps_to_be_done_again_is_not_gone_back_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stop: Any = {"stop": EarlyStopping(1, measure="test_accuracy")}
+    made_up(monkeypatch, [0.5, 0.9, 0.4])
+    fit(trainer(), tmp_path, 1, **stop)
+    stands = [(name, (tmp_path / name).read_bytes()) for name in ("last.json", "last.safetensors")]
+    fit(trainer(), tmp_path, 2, resume=True, **stop)
+    # As if it had been killed after the second epoch, before it was saved.
+    for name, content in stands:
+        (tmp_path / name).write_bytes(content)
+    one, plain = trainer(), trainer()
+    one.fit(DATA, TEST, 2, folder=tmp_path, resume=True, **stop)
+    plain.fit(DATA, epochs=2, progress=False)
+    assert bits(one.program) == bits(plain.program)
+    last = "best.safetensors is not that of step 5: the network is the last one"
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
 def ctrl_c(self: EvaluationData, between: Any = None) -> bool:
     """An evaluation in which Ctrl-C is pressed."""
     os.kill(os.getpid(), signal.SIGINT)
