@@ -103,8 +103,8 @@ def header_of(tensors: Mapping[str, np.ndarray], network: str) -> bytes:
 
 
 def field(digits: str) -> bytes:
-    """The checksum as the header has it."""
-    return f'"{CHECKSUM}":"{digits}"'.encode()
+    """The checksum as the header has it; of a damaged one, anything that is not in it."""
+    return f'"{CHECKSUM}":"{digits}"'.encode(errors="replace")
 
 
 def elements_of(array: np.ndarray) -> memoryview:

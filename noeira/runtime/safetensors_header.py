@@ -181,7 +181,8 @@ def entry(path: str, name: str, given: Any) -> Entry:
         )
     if not isinstance(dtype, str) or dtype not in KINDS:
         raise damaged(path, f"{who} is of dtype {shown(dtype)}, which safetensors has not")
-    if not are_counts(shape) or len(shape) > MOST_AXES:
+    # NumPy makes no array, not even an empty one, whose other axes are too many bytes.
+    if not are_counts(shape) or len(shape) > MOST_AXES or math.prod(filter(None, shape)) >= 2**56:
         raise damaged(path, f"{who} has the shape {shown(shape)}")
     if not are_counts(places) or len(places) != 2 or places[0] > places[1]:
         raise damaged(path, f"{who} has the place {shown(places)}")

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 import noeira
 from noeira.errors import CheckpointError, DtypeError
 from noeira.nn import Linear, LinearReLU, Sequential
-from noeira.runtime.safetensors import read, write
+from noeira.runtime.safetensors import OWN, read, write
 
 Net = Sequential[LinearReLU[5, 4], Linear[4, 3]]
 BITS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -166,6 +166,11 @@ LIES = {
     "'a' has the shape [True]": lies(("[2]", "[true]")),
     "'a' has the shape [2.0]": lies(("[2]", "[2.0]")),
     "'a' has the shape [1, 1, 1": lies(("[2]", f"[{'1,' * 70}2]")),
+    "'a' has the shape [4611686018427387904, 0]": lies(("[2]", f"[{2**62},0]"), ("8]", "0]")),
+    "its bytes do not give its checksum": lies(
+        ('"a"', f'"__metadata__":{json.dumps(dict.fromkeys(OWN, "1"))},"a"'),
+        ('checksum": "1', r'checksum": "\ud800'),
+    ),
     "'a' has the place [8, 0]": lies(("[0,8]", "[8,0]")),
     "'a' has the place [0, 8, 9]": lies(("[0,8]", "[0,8,9]")),
     "'a' has 8 bytes, which is not F32[3]": lies(("[2]", "[3]")),
