@@ -84,6 +84,12 @@ def test_ctrl_c_says_how_to_go_on(
     assert lines[-1] == f"go on: noeira train train.toml --resume --set '{stop}'"
 
 
+def test_a_path_may_begin_at_home(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(config / "home"))
+    found = read_config("train.toml", ["trainer.folder=~/runs/1"]).values
+    assert found["trainer"]["folder"] == str(config / "home" / "runs" / "1")
+
+
 def test_what_a_file_says(config: Path) -> None:
     changes = ["trainer.optimizer=adam:lr=0.5", "data.train=other.npz", "model.input=[3, 4]"]
     found = read_config("train.toml", changes).values

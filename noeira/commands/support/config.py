@@ -1,7 +1,7 @@
 """The file that `noeira train` reads: its sections and keys, checked and made what the API takes.
 
-Paths in it are relative to its folder. Nothing is evaluated: what is written like a call, such as
-`AdamW(lr=1e-3)`, is read as on a command line.
+Paths in it are relative to its folder, or begin with ~. Nothing is evaluated: what is written like
+a call, such as `AdamW(lr=1e-3)`, is read as on a command line.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def by_name(read: Callable[[str], Any], example: str) -> Key:
 def located(text: str, folder: Path) -> str:
     """A text in which the file that it names is found from anywhere."""
     found = IN_FILE.match(text)
-    return text if found is None else f"{folder / found['file']}{text[found.end() - 1 :]}"
+    return text if found is None else f"{inside(found['file'], folder)}{text[found.end() - 1 :]}"
 
 
 def inside(text: str, folder: Path) -> str:
-    """A path, found from anywhere."""
-    return str(folder / text)
+    """A path, found from anywhere; `~` is the user's home."""
+    return str(folder / Path(text).expanduser())
 
 
 def shapes(value: Sequence[Any], folder: Path) -> Any:
