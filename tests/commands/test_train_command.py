@@ -158,7 +158,8 @@ TRAINER_MISTAKES = [
     (
         "epochs = 2",
         'groups = { "*.bias" = "Group(froze=true)" }',
-        "groups: there is no option of Group froze; did you mean frozen?",
+        "groups: Group has no option froze; it has lr_factor, weight_decay, frozen; did you mean "
+        "frozen?",
     ),
     ("reference", "referense", "target: there is no target referense; did you mean reference?"),
     ("epochs = 2", 'best = "loss"', "best has no effect beside stop, whose measure says what is "),
