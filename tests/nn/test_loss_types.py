@@ -75,6 +75,38 @@ class Two(Module):
         return tuple(scope.emit("matmul", x, scope.param(name)) for name in ("mean", "spread"))
 
 
+class Three(Module):
+    """A reconstruction, a mean and a log-variance, as an autoencoder has them."""
+
+    decoder = Param("4", "5")
+    signature = "(4) -> (5), (3), (3)"
+
+    @classmethod
+    def children(cls) -> Any:
+        return (("code", Two),)
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Any:
+        made = scope.emit("matmul", x, scope.param("decoder"))
+        return (made, *scope.child("code", Two).run(x))
+
+
+def test_losses_share_out_the_outputs() -> None:
+    loss = Losses[BCEWithLogits, StandardNormalKL.of(separate=True)]
+    program = noeira.compile(Three, loss=loss, batch=6, dtype="f64", target="reference")
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((6, 4)), random.integers(0, 2, (6, 5)).astype(np.float64)
+    made, mean, spread = program.forward(x)
+    wanted = (np.log1p(np.exp(made)) - made * y).mean()
+    wanted += ((mean**2 + np.exp(spread) - 1 - spread).sum() / 2) / 6
+    assert program.gradients(x, y) == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(CompositionError) as error:
+        noeira.compile(Two, loss=Losses[GaussianNLL.of(separate=True), MSE])
+    assert str(error.value).endswith(
+        "are 2 losses, which take 3 outputs, and there is to be one for each"
+    )
+
+
 def calls(loss: Any, target: str, net: Any = Linear[5, 4]) -> list[str]:
     """The ops of the launches that are a loss and its gradient."""
     found = noeira.explain(net, loss=loss, batch=33, target=target, optimizer=None)

@@ -29,6 +29,11 @@ class Loss(Criterion):
     role = "loss"
 
     @classmethod
+    def predictions(cls) -> int:
+        """How many of its inputs are outputs of a network; what follows are targets."""
+        return 1
+
+    @classmethod
     def advice(cls) -> str:
         return f"; for a loss for each output write Losses[{cls!r}, …]"
 

@@ -39,6 +39,10 @@ class GaussianNLL(ElementwiseLoss):
         super().check()
 
     @classmethod
+    def predictions(cls) -> int:
+        return 2 if cls.SEPARATE else 1
+
+    @classmethod
     def patterns(cls) -> tuple[str, str]:
         if cls.SEPARATE:
             return "(*), (*), (*) -> ()", "(*)"
@@ -66,6 +70,10 @@ class StandardNormalKL(ElementwiseLoss):
     REDUCTION = choice("batchmean", "mean", "sum", "none")
     signature = "(*, 2*D) -> ()"
     unreduced = "(*, D)"
+
+    @classmethod
+    def predictions(cls) -> int:
+        return 2 if cls.SEPARATE else 1
 
     @classmethod
     def patterns(cls) -> tuple[str, str]:

@@ -20,7 +20,8 @@ __all__ = ["Losses"]
 
 
 class Losses(Loss):
-    """`Losses[A, B, …]`: the sum of a loss for each output of a network, in order.
+    """`Losses[A, B, …]`: the sum of a loss for each output of a network, in order; a loss of two
+    outputs, such as `GaussianNLL.of(separate=True)`, takes the next two.
 
     The targets are those of A, then those of B, …
     """
@@ -39,33 +40,41 @@ class Losses(Loss):
         super().check()
 
     @classmethod
+    def predictions(cls) -> int:
+        return sum(part.predictions() for part in cls.LOSSES)
+
+    @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
         return tuple((str(index), part) for index, part in enumerate(cls.LOSSES))
 
     @classmethod
     def compose(cls) -> Signature:
         parts = [part.shapes().apart(index) for index, part in enumerate(cls.LOSSES)]
-        outputs = [part.inputs[0] for part in parts]
-        targets = [pattern for part in parts for pattern in part.inputs[1:]]
+        counts = [part.predictions() for part in cls.LOSSES]
+        pairs = list(zip(parts, counts, strict=True))
+        outputs = [pattern for part, count in pairs for pattern in part.inputs[:count]]
+        targets = [pattern for part, count in pairs for pattern in part.inputs[count:]]
         rules = tuple(rule for part in parts for rule in part.where)
         return Signature((*outputs, *targets), (Pattern(()),), rules).tidy()
 
     @classmethod
     def wants(cls, net: type[Module], outputs: Sequence[Pattern]) -> tuple[Pattern, ...]:
-        count = len(outputs)
-        if len(cls.LOSSES) != count:
+        count, taken = len(outputs), cls.predictions()
+        if taken != count:
+            number = len(cls.LOSSES)
+            takes = "" if taken == number else f", which take {taken} outputs"
             raise CompositionError(
                 f"{net!r} gives {count} output{'s' * (count > 1)}, {listed(tuple(outputs))}; "
-                f"{cls!r} are {len(cls.LOSSES)} losses, and there is to be one for each"
+                f"{cls!r} are {number} losses{takes}, and there is to be one for each"
             )
         return super().wants(net, outputs)
 
     @classmethod
     def trace(cls, scope: Scope, *given: Value) -> Value:
-        children = cls.inside
-        outputs, targets = given[: len(children)], iter(given[len(children) :])
+        outputs, targets = iter(given[: cls.predictions()]), iter(given[cls.predictions() :])
         losses = list[Value]()
-        for output, (name, part) in zip(outputs, children, strict=True):
-            own = itertools.islice(targets, len(part.shapes().inputs) - 1)
-            losses.append(scope.child(name, part).run(output, *own))
+        for name, part in cls.inside:
+            own = itertools.islice(outputs, part.predictions())
+            rest = itertools.islice(targets, len(part.shapes().inputs) - part.predictions())
+            losses.append(scope.child(name, part).run(*own, *rest))
         return functools.reduce(operator.add, losses)

@@ -48,6 +48,10 @@ class Weighted(Loss):
         return cls.REDUCTION == "none"
 
     @classmethod
+    def predictions(cls) -> int:
+        return cls.LOSS.predictions()
+
+    @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
         return (("", cls.LOSS),)
 
