@@ -44,10 +44,22 @@ def __getattr__(name: str) -> Any:
     if name == "nn":
         return importlib.import_module("noeira.nn")
     if name not in PLACES:
-        raise AttributeError(f"module 'noeira' has no attribute {name!r}")
+        from noeira.habits import refuse_name
+
+        refuse_name("noeira", name, lambda: elsewhere(name))
     value = getattr(importlib.import_module(PLACES[name]), name)
     globals()[name] = value
     return value
+
+
+def elsewhere(name: str) -> str:
+    """Where a name is that is not here."""
+    from noeira import nn, training
+
+    for module in (nn, training):
+        if name in module.__all__:
+            return f": it is in {module.__name__}"
+    return f"; there are nn, {', '.join(PLACES)}"
 
 
 def __dir__() -> list[str]:

@@ -11,20 +11,23 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
+from functools import partial, wraps
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, cast
 
 from noeira.codegen.choices import ChoicesLike
 from noeira.errors import CompositionError, OptionError
+from noeira.habits import instead
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.groups import Groups
 from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.random import check_seed
 from noeira.nn.clipping import Clipping, clipping
+from noeira.nn.core.binding import short
 from noeira.nn.core.criteria import check_metrics, target_patterns
 from noeira.nn.core.init import Initializer, Kaiming, initializer
 from noeira.nn.core.instance import check_dtype
 from noeira.nn.core.module import Module, solved_for
+from noeira.nn.core.option_value import OptionValue
 from noeira.nn.core.signature import Shape
 from noeira.nn.groups import Group, check_groups, groups_of
 from noeira.nn.losses.base import Loss, LossLike, loss_type
@@ -174,11 +177,15 @@ def options_of(
     return kind, with_default_metrics(kind, options, "metrics" not in found, input_later)
 
 
-def check_names(given: Given, place: str, options: type = CompileOptions) -> None:
-    """Raises OptionError for an option that there is not."""
-    known = names_of(options)
+def check_names(
+    given: Given, place: str, options: type = CompileOptions, own: Sequence[str] = ()
+) -> None:
+    """Raises OptionError for an option that there is not. own: what else `place` takes by name."""
+    known = [*own, *names_of(options)]
     for name in given:
         if name not in known:
+            if advice := instead(place, name):
+                raise OptionError(f"{place} has no option {name}{advice}")
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise OptionError(f"{place} has no option {name}; it has {', '.join(known)}{hint}")
@@ -262,7 +269,7 @@ def with_default_metrics(
 
 def takes(options: type, defaults: Given | None = None) -> Callable[[Function], Function]:
     """Let `help` show the options of a function one by one: type checkers know what `**options`
-    stands for, Python does not.
+    stands for, Python does not. An option that is given by its place raises OptionError.
     """
     shown = {f.name: f.default for f in fields(Options)}
     shown |= dict.fromkeys(NONE) | dict(defaults or {})
@@ -274,7 +281,44 @@ def takes(options: type, defaults: Given | None = None) -> Callable[[Function], 
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown[name])
             for name in names_of(options)
         ]
-        function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        return function
+        places = [p.name for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+        @wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            if len(args) > len(places):
+                raise by_place(function.__qualname__, places, args)
+            return function(*args, **options)
+
+        checked.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        return cast(Function, checked)
 
     return mark
+
+
+# What an option's value is, and the option.
+KINDS = ((Loss, "loss"), (Optimizer, "optimizer"), (Schedule, "schedule"), (Clipping, "clip"))
+
+
+def by_place(function: str, places: Sequence[str], args: Sequence[Any]) -> OptionError:
+    """The error for options that are given by their places."""
+    owner, _, name = function.rpartition(".")
+    called = owner if name == "__init__" else name
+    taken = [place for place in places if place != "self"]
+    meant = [f"{option_of(value)}={brief(value)}" for value in args[len(places) :]]
+    return OptionError(
+        f"{called}({', '.join([*taken, '…'])}) takes options by their names: "
+        f"write {', '.join(meant)}"
+    )
+
+
+def brief(value: Any) -> str:
+    """A value in a few words, one with options without these."""
+    return f"{type(value).__name__}(…)" if isinstance(value, OptionValue) else short(value)
+
+
+def option_of(value: Any) -> str:
+    """The option that has such values."""
+    kind = value if isinstance(value, type) else type(value)
+    if issubclass(kind, int):
+        return "batch"
+    return next((name for parent, name in KINDS if issubclass(kind, parent)), "OPTION")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from noeira.errors import CompositionError
+from noeira.habits import refuse_attribute
 from noeira.ir.types import TensorType
 
 
@@ -20,6 +21,13 @@ class Value:
 
     def __str__(self) -> str:
         return f"%{self.name}"
+
+    # Type checkers know the two attributes above, and no others.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError that says what to emit instead."""
+            refuse_attribute(self, "value", name)
 
     def __add__(self, other: Any) -> Value:
         return arithmetic("+", self, other)

@@ -5,6 +5,7 @@ What is public is said by `__all__` of each file, and collected here.
 
 from typing import TYPE_CHECKING, Any
 
+from noeira.habits import refuse_name as _refuse_name
 from noeira.ir.graph import Value
 from noeira.nn import (
     clipping,
@@ -22,7 +23,7 @@ from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
 from noeira.nn.core.init import *
 from noeira.nn.core.module import Module
-from noeira.nn.core.names import refuse as _refuse
+from noeira.nn.core.names import advice as _advice
 from noeira.nn.core.owned import Parameter
 from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
@@ -53,4 +54,4 @@ __all__ += schedule.__all__
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        _refuse(name, __all__)
+        _refuse_name("noeira.nn", name, lambda: _advice(name, __all__))

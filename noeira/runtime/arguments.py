@@ -4,6 +4,7 @@ mistake.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,10 @@ def as_array(name: str, short: str, given: Any, dtype: str) -> np.ndarray:
         except BufferError as error:
             raise DtypeError(f"{name} does not give its memory away: {error}") from None
     kind = f"{name} is a {type(given).__name__}, not an array"
+    if hasattr(given, "x") and hasattr(given, "y"):
+        raise DtypeError(f"{kind}: give its inputs alone, .x")
+    if isinstance(arrays := getattr(given, "tensors", None), tuple):
+        raise DtypeError(f"{kind}: give one of its {len(arrays)} arrays, as in .tensors[0]")
     if isinstance(given, (list, tuple, int, float)):
         raise DtypeError(f"{kind}: write np.asarray({short}, {DTYPES[dtype].written})")
     raise DtypeError(kind)
@@ -148,7 +153,9 @@ def checked_samples(
 def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
     """A C-contiguous array of the declared type, without a copy where possible."""
     name, type = label(declared), declared.value.type
-    array = converted(name, name, as_array(name, name, given, type.dtype), type.dtype)
+    array = as_array(name, name, given, type.dtype)
+    check_classes(declared, array, name, name)
+    array = converted(name, name, array, type.dtype)
     if array.shape != type.shape:
         if advice and array.shape[1:] == type.shape[1:] and array.ndim == len(type.shape):
             raise ShapeError(f"{name} has {array.shape[0]} rows; {advice}")
@@ -161,7 +168,9 @@ def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
 def checked_rows(declared: Input, given: Any, data: str, kept: bool) -> np.ndarray:
     """Like `checked`, for any number of rows (at least one); see `checked_samples`."""
     short, name, type = label(declared), called(declared, data), declared.value.type
-    array = converted(name, short, as_array(name, short, given, type.dtype), type.dtype)
+    array = as_array(name, short, given, type.dtype)
+    check_classes(declared, array, name, short)
+    array = converted(name, short, array, type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
         wanted = ", ".join(["N", *map(str, type.shape[1:])]) if type.shape[1:] else "N,"
         advice = open_shape(declared, array)
@@ -173,9 +182,30 @@ def checked_rows(declared: Input, given: Any, data: str, kept: bool) -> np.ndarr
     return contiguous(in_range(declared, array, name), type.dtype)
 
 
+def check_classes(declared: Input, array: np.ndarray, name: str, short: str) -> None:
+    """Raises ShapeError for shares of classes, such as one-hot rows, where class numbers go."""
+    wanted = declared.value.type.shape
+    if not is_target(declared.value.name) or declared.limit is None:
+        return
+    if array.ndim == len(wanted) + 1 and array.shape[1:] == (*wanted[1:], declared.limit):
+        raise ShapeError(
+            f"{name} has shape {array.shape}, a number for each class, and the loss takes the "
+            f"number of the class: write {short}.argmax({len(wanted)}); SoftCrossEntropy takes "
+            "shares of classes"
+        )
+
+
 def open_shape(declared: Input, array: np.ndarray) -> str:
-    """What to say where samples were taken for numbers, their shape being open in the type."""
-    if len(declared.value.type.shape) > 1 or array.ndim < 2 or is_target(declared.value.name):
+    """What to say where samples were taken for numbers, their shape being open in the type, and
+    where they only lie in another shape.
+    """
+    shape = declared.value.type.shape
+    if is_target(declared.value.name) or array.ndim < 2:
+        return ""
+    if len(shape) == 2 and array.ndim > 2 and math.prod(array.shape[1:]) == shape[1]:
+        short = label(declared)
+        return f": write {short}.reshape(len({short}), -1)"
+    if len(shape) > 1:
         return ""
     return f"; if a sample has a shape, say so: compile(…, input={array.shape[1:]})"
 

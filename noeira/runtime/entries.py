@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from noeira.errors import NoeiraError
+from noeira.habits import refuse_attribute
 from noeira.ir.entry import EVALUATE, GRADIENTS, STEP, STEPS
 from noeira.ir.initial import begin_state
 from noeira.ir.states import EMA, EPOCH_STEPS, PARAMS, is_of_program
@@ -66,6 +67,17 @@ class Entries:
         self.evaluation: EvaluationData | None = None
         self.blocked = ""
         self.ready = self.closed = False
+
+    # Type checkers know the attributes that a program has, and no others.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError that says what to write instead."""
+            refuse_attribute(self, "program", name)
+
+    def __call__(self, *given: Any) -> NoReturn:
+        """Raises NoeiraError that says what to write instead."""
+        raise NoeiraError("a program is not called: write program.forward(x)")
 
     def have(self, base: BuiltUnit) -> None:
         """Have the entries of this unit, and those of the data that are loaded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.arrays import dtype_name
@@ -173,12 +173,17 @@ class Program(Entries):
         """
         return self.loss_of(GRADIENTS, x, y)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any, *more: Never) -> Any:
         """The network's output (of several a tuple), in evaluation mode, for any number of rows.
 
         x: (N, …), several inputs as a tuple, taken in turns of `batch` rows: many at a time are
         faster where that is more than one. Raises ShapeError or DtypeError.
         """
+        if more:
+            raise ShapeError(
+                "forward takes x alone, several inputs as a tuple, forward((a, b)); with targets "
+                "there are step(x, y), gradients(x, y), and evaluate()"
+            )
         entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
         with self.store.lock:

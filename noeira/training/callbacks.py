@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from noeira.errors import NoeiraError, OptionError
+from noeira.training.measure import EarlyStopping
 
 # The moments, each given its record: a Step, an Evaluation, an Epoch.
 MOMENTS = ("on_step", "on_evaluation", "on_epoch")
@@ -19,6 +20,12 @@ class Callbacks:
     """
 
     def __init__(self, given: Any) -> None:
+        for one in given if isinstance(given, (list, tuple)) else (given,):
+            if isinstance(one, EarlyStopping) or one is EarlyStopping:
+                raise OptionError(
+                    "EarlyStopping is no callback, it has an option of its own: "
+                    "write stop=EarlyStopping(…)"
+                )
         if not isinstance(given, (list, tuple)):
             raise OptionError(f"callbacks is a list: write [{called(given)}]")
         self.moments: dict[str, list[tuple[str, Callable[[Any], Any]]]] = {m: [] for m in MOMENTS}

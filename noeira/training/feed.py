@@ -94,9 +94,26 @@ def pair(name: str, data: Any) -> tuple[Any, Any]:
     if found is None:
         raise DataError(
             f"{name} must have .x and .y, such as MNIST().test, or be a pair (x, y), "
-            f"not {type(data).__name__}"
+            f"not {described(name, data)}"
         )
     return found
+
+
+def described(name: str, data: Any) -> str:
+    """What was given where a pair goes, and what to give."""
+    kind = type(data).__name__
+    if isinstance(data, (tuple, list)):
+        parts = f"a {kind} of {len(data)}"
+        if len(data) > 2:
+            return f"{parts}; several targets, or weights of samples, are a tuple: (x, (y, w))"
+        return f"{parts}; its targets are missing" if len(data) == 1 else parts
+    if isinstance(getattr(data, "tensors", None), tuple):
+        return f"{kind}: give its arrays, {name}.tensors"
+    if isinstance(getattr(getattr(data, "dataset", None), "tensors", None), tuple):
+        return f"{kind}, which gives batches: give all its arrays, {name}.dataset.tensors"
+    if hasattr(data, "dataset"):
+        return f"{kind}, which gives batches: give all its samples as two arrays"
+    return kind
 
 
 def as_pair(data: Any) -> tuple[Any, Any] | None:

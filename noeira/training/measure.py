@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from noeira.errors import OptionError
 from noeira.ir.numbers import finite_number
+from noeira.nn.core.option_value import Checked
 from noeira.options import counting_number
 from noeira.runtime.program import Metric
 from noeira.training.result import Evaluation
@@ -19,7 +20,7 @@ WORDS = {"smallest": False, "largest": True}
 
 
 @dataclass(frozen=True)
-class EarlyStopping:
+class EarlyStopping(Checked):
     """Ends training when nothing gets better.
 
     patience: so many evaluations in a row without an improvement end it. least: what an

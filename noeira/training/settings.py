@@ -79,7 +79,7 @@ def settings_of(tested: bool, epochs: Any, shuffle: Any, options: Mapping[str, A
     """The settings. tested: whether there are test data. Raises OptionError for one that cannot be
     or could have no effect, and if a package is missing.
     """
-    check_names(options, "fit", FitOptions)
+    check_names(options, "fit", FitOptions, ("train", "test", "epochs", "shuffle", "progress"))
     given: dict[str, Any] = {**DEFAULTS, **options, "shuffle": shuffle}
     found = dict(given)
     found["epochs"] = counting_number("epochs", epochs)

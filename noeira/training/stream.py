@@ -23,7 +23,7 @@ from noeira.runtime.entry_point import EntryPoint
 from noeira.runtime.not_finite import first_not_finite, not_finite
 from noeira.runtime.program import Program
 from noeira.runtime.resident import TrainingData
-from noeira.training.feed import Between, Piece, as_pair
+from noeira.training.feed import Between, Piece, as_pair, described
 
 # What gives an iterable of the batches of an epoch, told its number from 0.
 Source = Callable[[int], Any]
@@ -43,7 +43,9 @@ def source_of(train: Any, epochs: int | None) -> Source:
         return train
     array = hasattr(train, "__dlpack__") or hasattr(train, "__array__")
     if array or isinstance(train, (str, bytes, dict)) or not hasattr(train, "__iter__"):
-        raise DataError(f"{TAKEN}, not {type(train).__name__}")
+        raise DataError(f"{TAKEN}, not {described('train', train)}")
+    if isinstance(train, tuple) and train and all(hasattr(a, "shape") for a in train):
+        raise DataError(f"{TAKEN}, not {described('train', train)}")
     if isinstance(train, Iterator) and epochs is not None and epochs > 1:
         raise DataError(
             f"train is a {type(train).__name__}, which gives its batches once, and there are "
@@ -80,8 +82,9 @@ class Batches:
             return None
         batch = as_pair(found)
         if batch is None:
-            kind = type(found).__name__
-            raise DataError(f"{self.place} of train must be a pair (x, y), not {kind}")
+            raise DataError(
+                f"{self.place} of train must be a pair (x, y), not {described('batch', found)}"
+            )
         return batch
 
     def failed(self, error: Exception) -> NoeiraError:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from noeira.errors import DataError, NoeiraError, OptionError
+from noeira.habits import refuse_attribute
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, options_of, takes, training
 from noeira.runtime.program import Program
@@ -53,6 +54,13 @@ class Trainer:
             where = f": write trainer.program.{name}" if hasattr(Program, name) else ""
             raise NoeiraError(f"{name} of a trainer cannot be set{where}")
         super().__setattr__(name, value)
+
+    # Type checkers know the attributes that a trainer has, and no others.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError that says what to write instead."""
+            refuse_attribute(self, "trainer", name)
 
     @property
     def program(self) -> Program:

@@ -145,10 +145,12 @@ TRAINER_MISTAKES = [
     (
         "patience=2",
         "patients=2",
-        "stop: there is no option of EarlyStopping patients; did you mean patience? There are ",
+        "stop: EarlyStopping has no option patients; it has patience, least, measure, restore; "
+        "did you mean patience?\n",
     ),
     ("patience=2", "0", "stop: EarlyStopping: patience must be a whole number of at least 1"),
-    ("patience=2", "1, 2, 3, 4, 5", "stop: EarlyStopping(1, 2, 3, 4, 5"),
+    ("patience=2", "1, 2, 3, 4", "stop: EarlyStopping: measure is given twice, by its place"),
+    ("patience=2", "1, 2, 3, 4, 5", "stop: EarlyStopping: 5 options are too many; it has "),
     ('"EarlyStopping(', '"1 + (', "stop: 1 + (patience=2, measure='test_accuracy') cannot be read"),
     (
         "epochs = 2",

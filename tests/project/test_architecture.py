@@ -92,7 +92,7 @@ IN_RUNTIME = {
     "": {"c"},
 }
 IN_RUNTIME_LATE = {"": {"build", "c", "cuda", "cuda_cpu"}}
-OPEN = {"errors", "config", "disk", "garbage", "log", "__version__"}
+OPEN = {"errors", "config", "disk", "garbage", "habits", "log", "__version__"}
 IN_NO_ROOM = {"", "__main__", *OPEN}
 REPOSITORY = Path(__file__).parents[2]
 LONGEST, LONGEST_TEMPLATE, LONGEST_FUNCTION = 400, 150, 60

@@ -102,7 +102,7 @@ def test_a_group_says_what_is_wrong() -> None:
         return str(error.value)
 
     assert message(lr_factor=-1) == "Group: lr_factor must be 0 or greater, not -1.0"
-    assert message(lr=0.1) == "Group has no option lr; it has lr_factor, weight_decay, frozen"
+    assert message(rate=1) == "Group has no option rate; it has lr_factor, weight_decay, frozen"
     assert message(weight_decay="no") == "Group: weight_decay must be 0 or greater, not 'no'"
     assert message(frozen=1) == "Group: frozen must be True or False, not 1"
     assert message(frozen=True, lr_factor=2.0) == (

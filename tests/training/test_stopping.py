@@ -158,8 +158,9 @@ def test_a_measure_may_have_spaces() -> None:
         ),
         (
             {"evalute_every": 3},
-            "fit has no option evalute_every; it has evaluate_every, stop, callbacks, folder, "
-            "resume, save_every, best, tensorboard, plot; did you mean evaluate_every?",
+            "fit has no option evalute_every; it has train, test, epochs, shuffle, progress, "
+            "evaluate_every, stop, callbacks, folder, resume, save_every, best, tensorboard, plot; "
+            "did you mean evaluate_every?",
         ),
         ({"folder": 3}, "folder must be the name of a folder, not 3"),
         ({"folder": "there", "plot": 1}, "plot must be True or False, not 1"),

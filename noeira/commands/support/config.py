@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,7 @@ def stopping(text: str) -> Any:
 
 def made(text: str, what: str, kind: type) -> Any:
     """A value of a frozen class, written as a call. Raises UsageError, or its own error."""
-    try:
-        found = written.value(text, what, {kind.__name__: kind})
-    except TypeError:
-        known = [field.name for field in fields(kind)]
-        other = [word for word in re.findall(r"(\w+)\s*=", text) if word not in known]
-        if other:
-            raise UsageError(no_such(f"option of {kind.__name__}", other[0], known)) from None
-        raise UsageError(f"{text} has too many options; there are {', '.join(known)}") from None
+    found = written.value(text, what, {kind.__name__: kind})
     return found() if isinstance(found, type) else found
 
 

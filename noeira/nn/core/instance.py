@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from noeira.errors import CompositionError, OptionError
+from noeira.habits import instead
 from noeira.ir.states import BUFFERS, PARAMS
 from noeira.nn.core.init import initializer
 from noeira.nn.core.owned import BufferTensor, Parameter
@@ -52,9 +53,22 @@ class Instance:
                     return self.child(index)
                 if not given and name in names_inside(child):
                     return getattr(self.child(index), name)
+            if advice := instead("network", name):
+                raise AttributeError(f"{module!r} has no attribute {name!r}{advice}")
             named = [given for given, _ in children if given.isidentifier()]
             inside = f"; its modules are {', '.join(named)}" if named else ""
             raise AttributeError(f"{module!r} has no attribute {name!r}{inside}")
+
+    def __call__(self: Any, *args: Any, **options: Any) -> NoReturn:
+        """An instance is memory. Raises CompositionError that says how a network is run."""
+        module: type[Module] = type(self)
+        if module.role == "layer":
+            how = "a network runs once it is compiled: write noeira.compile(net).forward(x)"
+        else:
+            kind = repr(module)
+            option = f"loss={kind}" if module.role == "loss" else f"loss=…, metrics=[{kind}]"
+            how = f"it is compiled with a network: noeira.compile(net, {option})"
+        raise CompositionError(f"an instance of {module!r} is not called: {how}")
 
     def begin(self: Any, init: Any, seed: int, dtype: str) -> None:
         """Allocate the store of a whole network and fill it."""

@@ -19,6 +19,7 @@ Everything about a network that needs no elements is asked of the type: `Net.par
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -217,7 +218,7 @@ class Module(Instance, metaclass=ModuleType):
         if any(inputs):
             given = ", ".join("?" if p is None else str(p.written()) for p in inputs)
             takes = f"{cls!r} takes {listed(cls.shapes().inputs)}, not {given}"
-            return ShapeError(takes + misfit.would_make)
+            return ShapeError(takes + misfit.would_make + flattening(cls.shapes().inputs, inputs))
         given = ", ".join("?" if p is None else str(p.written()) for p in outputs)
         return ShapeError(f"{cls!r} gives {listed(cls.shapes().outputs)}, never {given}")
 
@@ -292,6 +293,17 @@ def plain(patterns: tuple[Pattern, ...]) -> Any:
     """One shape, or a tuple of shapes."""
     shapes = tuple(p.written() for p in patterns)
     return shapes[0] if len(shapes) == 1 else shapes
+
+
+def flattening(expected: Sequence[Pattern], given: Sequence[Pattern | None]) -> str:
+    """What to write for the one sample that has as many numbers as it must, in more axes."""
+    if len(expected) != 1 or given[0] is None or not expected[0].axes:
+        return ""
+    axes, length = given[0].axes, expected[0].axes[-1]
+    sizes = [axis for axis in axes if isinstance(axis, int)]
+    if not 1 < len(axes) == len(sizes) or math.prod(sizes) != length:
+        return ""
+    return f"; samples of {length} numbers in a row are x.reshape(len(x), -1)"
 
 
 def advice_for_open(names: Sequence[str], found: Signature, sizes: Mapping[str, int]) -> str:

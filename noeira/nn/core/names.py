@@ -4,33 +4,13 @@ name that was meant.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from noeira.errors import CompositionError
 
 if TYPE_CHECKING:
     from noeira.nn.core.module import Module
-
-
-def refuse(name: str, known: Sequence[str]) -> NoReturn:
-    """Raises AttributeError or, for `from noeira.nn import name`, ImportError."""
-    # Such an import asks for the attribute first, and would replace an AttributeError, whatever it
-    # says, by a message of its own; a submodule that is not imported yet must come out as missing.
-    frame = sys._getframe(2)
-    importing = frame.f_code.co_name == "_handle_fromlist"
-    if name.startswith("__") or (importing and is_submodule(name)):
-        raise AttributeError(name)
-    text = f"there is no {name} in noeira.nn{advice(name, known)}"
-    raise ImportError(text) if importing else AttributeError(text)
-
-
-def is_submodule(name: str) -> bool:
-    """Whether `noeira.nn.name` can be imported."""
-    from importlib.util import find_spec
-
-    return find_spec(f"noeira.nn.{name}") is not None
 
 
 def advice(name: str, known: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noeira.errors import OptionError
+from noeira.habits import instead
 from noeira.ir.bounded import Bounded
 from noeira.ir.types import DTYPES
 
@@ -16,21 +17,20 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-@dataclass(frozen=True)
-class OptionValue(Bounded):
-    """The parent of these values.
+class Checked:
+    """The parent of dataclasses that say themselves what is wrong with their options' names.
 
-    op: the operation that does what it says. needs: how one is written that cannot do without an
-    option: `ClipNorm(1.0)`. only: what else is said where an option is given twice.
+    needs: how one is written that cannot do without an option: `ClipNorm(1.0)`. only: what else is
+    said where an option is given twice.
     """
 
-    op: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     only: ClassVar[str] = ""
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Raises OptionError for an option that there is not, that is given twice, or missing."""
-        names = [field.name for field in fields(cls)]
+        own = fields(cls)  # type: ignore[arg-type]
+        names = [field.name for field in own]
         if len(args) > len(names):
             raise OptionError(
                 f"{cls.__name__}: {len(args)} options are too many; it has {', '.join(names)}"
@@ -43,13 +43,24 @@ class OptionValue(Bounded):
                 raise OptionError(
                     f"{cls.__name__}: {name} is given twice, by its place and by its name{hint}"
                 )
-        for field in fields(cls)[len(args) :]:
+        for field in own[len(args) :]:
             if field.default is MISSING and field.name not in options:
                 raise OptionError(f"{cls.__name__} needs {field.name}: write {cls.needs}")
         return super().__new__(cls)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+        own = fields(self)  # type: ignore[arg-type]
+        return type(self), tuple(getattr(self, field.name) for field in own)
+
+
+@dataclass(frozen=True)
+class OptionValue(Checked, Bounded):
+    """The parent of values that are attributes of an operation.
+
+    op: the operation that does what it says.
+    """
+
+    op: ClassVar[str] = ""
 
     def options(self) -> dict[str, Any]:
         """The attributes of the operation."""
@@ -68,6 +79,8 @@ class OptionValue(Bounded):
 
 def unknown_option(cls: type, name: str, known: list[str]) -> OptionError:
     """The error for an option that there is not; `learning_rate` is near to `lr`."""
+    if advice := instead(cls.__name__, name):
+        return OptionError(f"{cls.__name__} has no option {name}{advice}")
     initials = "".join(word[:1] for word in name.lower().split("_"))
     near = [initials] if initials in known else difflib.get_close_matches(name.lower(), known, n=2)
     hint = f"; did you mean {' or '.join(n for n in known if n in near)}?" if near else ""

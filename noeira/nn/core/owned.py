@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from noeira.habits import refuse_attribute
 from noeira.ir.states import FIRST_MOMENT, SECOND_MOMENT
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class Parameter(Owned):
     """A parameter of an instance; `val`, `grd`, `m` and `v` are views."""
 
     __slots__ = ()
+
+    # Type checkers know the attributes below, and no others.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError that says what to write instead."""
+            refuse_attribute(self, "parameter", name)
 
     @property
     def grd(self) -> np.ndarray:
