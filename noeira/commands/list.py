@@ -9,7 +9,8 @@ from dataclasses import asdict
 
 from noeira.commands.support.network import add_imports, run_imports
 from noeira.commands.support.usage import UsageError, no_such
-from noeira.report.vocabulary import KINDS, Word, vocabulary
+from noeira.report.vocabulary import KINDS, Word, vocabulary, word_of
+from noeira.training import EarlyStopping
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the list, or all that is known of a name."""
     run_imports(args)
-    words = chosen(vocabulary(), args.name)
+    words = chosen([*vocabulary(), word_of(EarlyStopping, "training")], args.name)
     if args.json:
         print(json.dumps({"words": [asdict(word) for word in words]}, indent=1))
     elif args.name is None or args.name in KINDS:

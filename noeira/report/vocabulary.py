@@ -15,6 +15,7 @@ from noeira.ir.op import OPS, Op, op
 from noeira.nn import (
     Clipping,
     ElementwiseLoss,
+    Group,
     Initializer,
     Loss,
     Metric,
@@ -37,6 +38,7 @@ KINDS = {
     "optimizers": "p: a parameter, g: its gradient, t: updates so far, plus 1",
     "schedules": "of the learning rate lr; u: the steps or epochs that are over",
     "clipping": "g: the gradients",
+    "training": "values of options of a training",
     "initialisers": "of weights; biases begin with 0",
     "ops": "what graphs are made of; gradients of element-wise ops are made on demand: relu.d0",
 }
@@ -77,8 +79,13 @@ def types() -> Iterator[Word]:
         found = getattr(noeira.nn, name)
         kind = kind_of(found) if isinstance(found, type) else ""
         if kind:
-            signature = str(getattr(found, "signature", None) or "")
-            yield Word(kind, name, written(found), signature, inspect.getdoc(found) or "")
+            yield word_of(found, kind)
+
+
+def word_of(found: type, kind: str) -> Word:
+    """What there is to say of a type."""
+    signature = str(getattr(found, "signature", None) or "")
+    return Word(kind, found.__name__, written(found), signature, inspect.getdoc(found) or "")
 
 
 # What types of each kind derive from, the nearest parent first.
@@ -99,6 +106,8 @@ def kind_of(found: type) -> str:
     """The kind of a type; "" for parents, and for what only describes."""
     if found in (*PARENTS, ElementwiseLoss, TimedSchedule):
         return ""
+    if found is Group:
+        return "training"
     return next((kind for parent, kind in PARENTS.items() if issubclass(found, parent)), "")
 
 

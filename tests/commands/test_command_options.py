@@ -65,6 +65,9 @@ class Warm(Adam):
     \"\"\"An optimizer of one's own.\"\"\"
 
     lr: float = 0.5
+
+
+MADE = Warm()
 """
 
 
@@ -79,6 +82,17 @@ def test_options_in_the_spelling_of_python(call: Callable[..., str], folder: Pat
     assert "from loss.0: CrossEntropy.of(smoothing=0.25)" in nested and "smoothing = 0.25" in nested
     text = call(*words, "--loss", "own.py:Twice", "--optimizer", "own.py:Warm(beta1=0.5)")
     assert "from loss: Twice" in text and '["beta1", 0.5]' in text and "update{lr = 0.5," in text
+    colon = call(*words, "--loss", "own.py:Twice", "--optimizer", "own.py:Warm:beta1=0.5")
+    assert colon == text
+    loss = call(*words, "--loss", "own.py:Twice:reduction='sum'", "--optimizer", "own.py:MADE")
+    assert "from loss: Twice.of(reduction='sum')" in loss and "update{lr = 0.5," in loss
+    made = call(*words, "--optimizer", "own.py:MADE:lr=1", code=2)
+    assert "own.py:MADE:lr=1: own.py:MADE is made already, and takes no options (see" in made
+    strange = call(*words, "--optimizer", "own.py:Warm:", "--optimizer", "own.py:3 4", code=2)
+    assert (
+        "own.py:3 4: expected a name after the colon, as in own.py:Name, with options "
+        "own.py:Name:key=value or 'own.py:Name(key=value)'" in strange
+    )
     assert call(*words, "--init", "Normal[0.0, 0.5]") == call(*words, "--init", "normal[0.0,0.5]")
 
 

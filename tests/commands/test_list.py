@@ -12,6 +12,7 @@ from noeira.ir.op import OPS
 from noeira.nn import (
     Clipping,
     ElementwiseLoss,
+    Group,
     Initializer,
     Loss,
     Metric,
@@ -24,8 +25,9 @@ from noeira.report.vocabulary import KINDS, vocabulary
 
 pytest_plugins = ("command_line",)
 
-PARENTS = (Module, Loss, Metric, Optimizer, Initializer, Schedule, Clipping)
-ABSTRACT = (*PARENTS, ElementwiseLoss, TimedSchedule)
+BASES = (Module, Loss, Metric, Optimizer, Initializer, Schedule, Clipping)
+ABSTRACT = (*BASES, ElementwiseLoss, TimedSchedule)
+PARENTS = (*BASES, Group)
 
 
 def test_every_public_type_and_every_op_has_a_formula():
@@ -65,6 +67,9 @@ def test_one_name_in_any_case(call: Callable[..., str]):
     (found,) = json.loads(call("list", "relu", "--json"))["words"][1:]
     assert found["kind"] == "ops" and found["written"] == "relu(x)"
     assert "there is no type or op Lineer; did you mean" in call("list", "Lineer", code=2)
+    assert call("list", "group").startswith("Group(lr_factor=1.0, weight_decay=None, frozen=False)")
+    assert call("list", "earlystopping").startswith("EarlyStopping(patience=5, least=0.0, ")
+    assert "\n  EarlyStopping(" in call("list", "training")
     unlike = call("list", "zzzz", code=2)
     assert re.search(r"there is no type or op zzzz; there are .*, … and \d+ more", unlike)
     assert len(unlike) < 400

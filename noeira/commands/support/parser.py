@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from noeira.commands.support.usage import meant, no_such
+from noeira.habits import instead
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -52,5 +53,7 @@ def unexpected(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
     if option is None:
         return f"{words[0]} is one argument too many"
     name = option.partition("=")[0]
+    if advice := instead(parser.prog, name):
+        return f"there is no option {name}{advice}"
     known = re.findall(r"--[a-z][a-z-]*", parser.format_usage())
     return f"there is no option {name}{meant(name, known)}"

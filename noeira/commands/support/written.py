@@ -100,14 +100,27 @@ def value(text: str, what: str, known: Mapping[str, Any], *words: str) -> Any:
         return evaluated(text, what, known, words)
     if is_place(place):
         names = vars(load_module(place))
+        name, colon, options = rest.partition(":")
+        if colon and name.isidentifier():
+            return with_options(own(names, place, name), options, text, f"{place}:{name}")
         try:
             found = parsed(rest, text, what)
         except UsageError:
-            raise UsageError(f"{text}: expected a name after the colon") from None
+            raise UsageError(
+                f"{text}: expected a name after the colon, as in {place}:Name, with options "
+                f"{place}:Name:key=value or '{place}:Name(key=value)'"
+            ) from None
         return Reader(text, what, lambda name: own(names, place, name)).read(found)
     kind = known[known_name(place, [*known, *words], what)]
-    options = keywords(rest, text, place)
-    return kind.of(**options) if issubclass(kind, Module) else kind(**options)
+    return with_options(kind, rest, text, place)
+
+
+def with_options(kind: Any, options: str, whole: str, name: str) -> Any:
+    """A thing with the options that stand after its name and a colon."""
+    if not isinstance(kind, type):
+        raise UsageError(f"{whole}: {name} is made already, and takes no options")
+    given = keywords(options, whole, name)
+    return kind.of(**given) if issubclass(kind, Module) else kind(**given)
 
 
 def is_place(text: str) -> bool:
