@@ -332,6 +332,16 @@ def test_the_table_of_settings_is_that_of_the_code() -> None:
     assert rows == [(setting.name, setting.doc) for setting in config.SETTINGS]
 
 
+def test_the_keys_of_a_training_file_are_all_listed() -> None:
+    from noeira.commands.support.config import SECTIONS
+
+    for name, keys in SECTIONS.items():
+        row = re.search(
+            rf"^\| `\[{name}\]` \| (.+) \|$", section("trainer.md", "The command"), re.M
+        )
+        assert row and set(keys) <= set(re.findall(r"`(\w+)", row[1])), name
+
+
 def main() -> None:
     """Run the blocks that stand on the standard input."""
     sys.path.insert(0, "")
