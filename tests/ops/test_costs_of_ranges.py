@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noeira.ir.cost import Cost
@@ -17,7 +19,7 @@ SCALARS = ONE.nbytes + STEP.nbytes + OK.nbytes
 
 
 def test_an_update_costs_its_ranges():
-    adam = op("adam")
+    adam: Any = op("adam")
     types = (FLAT, FLAT, ONE, STEP, OK, FLAT, FLAT)
     every, some = (adam.cost(adam.Attrs(ranges=ranges), *types, None) for ranges in ((), SOME))
     assert every == Cost(every.flops, 4 * 400 + SCALARS, 3 * 400)
@@ -30,6 +32,6 @@ def test_an_update_costs_its_ranges():
 
 @pytest.mark.parametrize(("ranges", "elements"), [((), 100), ((Range(3, 13), Range(40, 50)), 20)])
 def test_adaptive_clipping_costs_its_ranges(ranges: tuple[Range, ...], elements: int):
-    clip = op("adaptive_clip")
+    clip: Any = op("adaptive_clip")
     found = clip.cost(clip.Attrs(ranges=ranges), FLAT, FLAT)
     assert found == Cost(4 * elements, 8 * elements, 4 * max(1, len(ranges)))
