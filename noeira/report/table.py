@@ -65,6 +65,11 @@ def short(count: int) -> str:
     return f"{count:,}" if not prefix else f"{value:.{max(0, 3 - len(str(int(value))))}f}{prefix}"
 
 
+def seconds_text(seconds: float, places: int) -> str:
+    """A time: `1.83 s` (with `places` = 2), and below a tenth of a second `4.07 ms`."""
+    return f"{seconds:.{places}f} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
+
+
 def bytes_text(count: int) -> str:
     """A number of bytes, and from 10 KiB on also in a larger unit: `407,040 bytes (397.5 KiB)`."""
     exact = plural(count, "byte")
