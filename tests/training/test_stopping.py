@@ -142,8 +142,8 @@ def test_a_measure_may_have_spaces() -> None:
         ),
         (
             {"stop": EarlyStopping(measure="test_mean_loss"), "metrics": True},
-            "EarlyStopping: measure: test_mean_loss is no share of a whole, so say which is better: "
-            "'smallest test_mean_loss' or 'largest test_mean_loss'",
+            "EarlyStopping: measure: test_mean_loss is no share of a whole, so say which is "
+            "better: 'smallest test_mean_loss' or 'largest test_mean_loss'",
         ),
         (
             {"save_every": 3},
