@@ -139,7 +139,7 @@ class Options:
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """What evaluation calls its metrics: `accuracy`, `topk[5]`."""
+        """What evaluation calls its metrics: `accuracy`, `top_k[5]`."""
         return tuple(map(metric_name, self.metrics))
 
 

@@ -59,6 +59,13 @@ def in_float_dtype(array: np.ndarray, dtype: str) -> np.ndarray:
     return rounded(array, dtype) if known and dtype in FLOATS else array
 
 
+def shortest(number: np.ndarray) -> float:
+    """A float, of an array without axes: the shortest decimal that its dtype rounds to it, so 0.001
+    of an f32, and not the 0.0010000000474974513 that it is.
+    """
+    return float(str(number[()]))
+
+
 def overflow(given: np.ndarray, made: np.ndarray) -> tuple[str, float] | None:
     """The first finite number of `given` that is infinite in `made`: where, and which."""
     import numpy as np

@@ -35,6 +35,11 @@ def check_ranges(name: str, ranges: Iterable[Range], size: int) -> None:
         end = span.stop
 
 
+def covered(ranges: Iterable[Range], size: int) -> int:
+    """How many of so many elements a table says something of."""
+    return sum(span.stop - span.start for span in ranges) or size
+
+
 def distinct(ranges: tuple[Range, ...], apart: bool = False) -> tuple[Numbers, ...]:
     """The kinds of elements that a table tells apart: their numbers, those of equal ranges once;
     `apart`: each range is a kind of its own.

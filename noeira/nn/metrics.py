@@ -5,6 +5,7 @@ of a data set add up.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
@@ -23,6 +24,11 @@ __all__ = [
     "Perplexity",
     "TopK",
 ]
+
+
+# In the name of a class: before a capital behind a small letter, and behind others where a small
+# one follows: Mean|Absolute|Error, BCE|Hits, F1|Score.
+WORD_BEGINS = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])"
 
 
 class Metric(Criterion):
@@ -179,5 +185,5 @@ def metric_types(value: Any) -> tuple[type[Metric], ...]:
 
 
 def metric_name(kind: type[Metric]) -> str:
-    """What evaluation calls a metric: `accuracy`, `topk[5]`."""
-    return repr(kind).lower()
+    """What evaluation calls a metric: `accuracy`, `mean_absolute_error`, `top_k[5]`."""
+    return re.sub(WORD_BEGINS, "_", repr(kind)).lower()

@@ -14,6 +14,7 @@ from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.cost import node_cost
 from noeira.ir.entry import WITHOUT_DATA
 from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
+from noeira.ir.groups import Groups
 from noeira.ir.plan import Call, Plan
 from noeira.nn.core.module import Module
 from noeira.planning.memory import make_plan
@@ -22,6 +23,7 @@ from noeira.report.report import Report
 from noeira.report.resources import StageUse, compiled_uses
 from noeira.report.runs import Run, by_path, fusible_runs, served
 from noeira.report.structure import origin_value
+from noeira.report.surroundings import Surrounding, surroundings
 from noeira.report.table import bytes_text, filled, plural
 from noeira.runtime.program import Program
 from noeira.runtime.targets import TARGETS
@@ -100,7 +102,8 @@ class Explanation(Report):
     """The launches of one entry, in order; its text is a table.
 
     name: of the graph; arena_bytes: memory for what is not an input, a state or an output; choices:
-    the table that it was made with; note: what is missing here, and how to get it.
+    the table that it was made with; note: what is missing here, and how to get it; around: what
+    surrounds the gradients, in numbers.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Explanation(Report):
     arena_bytes: int
     choices: Choices = NO_CHOICES
     note: str = ""
+    around: tuple[Surrounding, ...] = ()
 
     @property
     def flops(self) -> int:
@@ -134,6 +138,7 @@ class Explanation(Report):
             "flops": self.flops,
             "bytes": self.bytes,
             "arena_bytes": self.arena_bytes,
+            "around": [one.to_json() for one in self.around],
             "note": self.note,
         }
 
@@ -150,11 +155,19 @@ class Explanation(Report):
                 "",
                 *launch_lines(self, width),
                 "",
+                *self.around_lines(width),
                 f"arena: {bytes_text(self.arena_bytes)}",
                 *self.choices_lines(),
                 *(filled(self.note, width) if self.note else []),
             ]
         )
+
+    def around_lines(self, width: int) -> list[str]:
+        """What surrounds the gradients, if anything does."""
+        if not self.around:
+            return []
+        lines = [line for one in self.around for line in one.lines(width)]
+        return ["around the gradients:", *lines, ""]
 
     def choices_lines(self) -> list[str]:
         """What the table of choices decided, if there is one."""
@@ -194,7 +207,8 @@ def explain(
 def explain_stages(stages: Stages, resources: bool = False) -> Explanation:
     """The launches of a network's entry."""
     runs = fusible_runs(stages.job.net)
-    found = explained(stages.plan, symbols(stages.kernels), runs, stages.target)
+    groups = stages.job.options.groups
+    found = explained(stages.plan, symbols(stages.kernels), runs, stages.target, groups)
     if not resources:
         return found
     return with_uses(found, stages.kernels, stages.target, lambda: stages.source)
@@ -253,9 +267,15 @@ def symbols(kernels: Sequence[Shared]) -> dict[int, str]:
 
 
 def explained(
-    plan: Plan, names: Mapping[int, str], runs: Sequence[Run], target: Target
+    plan: Plan,
+    names: Mapping[int, str],
+    runs: Sequence[Run],
+    target: Target,
+    groups: Groups = (),
 ) -> Explanation:
-    """The launches of a plan made for a target, with hints where launches could be fewer."""
+    """The launches of a plan made for a target, with hints where launches could be fewer. groups:
+    of parameters, where they are known by their patterns.
+    """
     launches = [
         launch_of(number, call, names[id(call)], plan.graph, chosen_by(call.node, target))
         for number, call in enumerate(plan.calls)
@@ -268,7 +288,10 @@ def explained(
         if len(numbers) > 1:
             last = numbers[-1]
             launches[last] = replace(launches[last], hint=run.hint(len(numbers)))
-    return Explanation(plan.name, plan.target, tuple(launches), plan.arena, target.choices)
+    around = surroundings(plan.graph, groups)
+    return Explanation(
+        plan.name, plan.target, tuple(launches), plan.arena, target.choices, around=around
+    )
 
 
 def chosen_by(node: Node, target: Target) -> str:

@@ -45,9 +45,15 @@ def line_of(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequenc
     return "  ".join(max((row[i] for row in (head, *rows)), key=len) for i in columns)
 
 
-def filled(text: str, width: int) -> list[str]:
-    """A text in lines of at most `width` characters, 0 for one line."""
-    return wrap(text, width) if width else [text]
+def filled(text: str, width: int, indent: int = 0) -> list[str]:
+    """A text in lines of at most `width` characters, 0 for one line; `indent` spaces before it, and
+    then two more before all lines but the first.
+    """
+    before = " " * indent
+    if not width:
+        return [f"{before}{text}"]
+    more = f"{before}  " if indent else ""
+    return wrap(text, width, initial_indent=before, subsequent_indent=more)
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
@@ -63,6 +69,11 @@ def short(count: int) -> str:
             break
         value, prefix = value / 1000, larger
     return f"{count:,}" if not prefix else f"{value:.{max(0, 3 - len(str(int(value))))}f}{prefix}"
+
+
+def seconds_text(seconds: float, places: int) -> str:
+    """A time: `1.83 s` (with `places` = 2), and below a tenth of a second `4.07 ms`."""
+    return f"{seconds:.{places}f} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
 
 
 def bytes_text(count: int) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Never, Protocol
 
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
-from noeira.ir.arrays import dtype_name
+from noeira.ir.arrays import dtype_name, shortest
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, MICRO, STEP, STEPS
 from noeira.ir.graph import Input
@@ -304,8 +304,10 @@ class Program(Entries):
 
     @property
     def lr(self) -> float:
-        """The learning rate, a state of the program: assigning it takes effect at the next step."""
-        return float(self.learning_rate())
+        """The learning rate, a state of the program: assigning it takes effect at the next step. It
+        reads as the shortest decimal that stands for the state: 0.001.
+        """
+        return shortest(self.learning_rate())
 
     @lr.setter
     def lr(self, value: float) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from noeira.errors import DataError, ShapeError
+from noeira.ir.arrays import shortest
 from noeira.ir.plan import OUTPUT, root_of
 from noeira.ir.states import (
     BAD,
@@ -166,7 +167,7 @@ class TrainingData(ResidentData):
         rates = [v.name for v in self.points[-1].graph.outputs if v.name == RATE]
         if not rates or self.latest is None:
             return self.program.lr
-        return float(self.latest.output(RATE))
+        return shortest(self.latest.output(RATE))
 
     def native_call(self, most: int) -> int:
         """One call of an entry; gives the number of steps that it completed, `most` at most."""

@@ -15,8 +15,13 @@ def averages(program: Program) -> Iterator[None]:
     """In a `with` block, the network has its moving averages, if it is compiled with `ema=`; those
     that another program has kept of it are not those of this training.
     """
-    if all(state.value.name != EMA for state in program.entry(STEP).graph.states):
+    if not has_average(program):
         yield
         return
     with program.averaged():
         yield
+
+
+def has_average(program: Program) -> bool:
+    """Whether a program is compiled with `ema=`."""
+    return any(state.value.name == EMA for state in program.entry(STEP).graph.states)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noeira.ir.states import GRAD_NORM
 from noeira.runtime.interrupts import Interrupts
+from noeira.training.averages import has_average
 from noeira.training.folder import BEST, LAST, PICTURE, Folder
 from noeira.training.history import History
 from noeira.training.logs import Logs, columns_of
@@ -55,7 +56,7 @@ class Fitting(Loop):
         text = history.measure or None if text is None else text
         self.measure: Measure = measure_of(option, text, tested, program.metrics)
         history.follow(self.measure, settings.folder)
-        self.reporter = Reporter(settings.epochs, feed.batches, shown)
+        self.reporter = Reporter(settings.epochs, feed.batches, shown, has_average(program))
         self.interrupts = Interrupts()
         columns = columns_of(tuple(program.metrics), tested, tells_norm(program))
         events = settings.tensorboard
@@ -65,6 +66,8 @@ class Fitting(Loop):
         self.place_of_best = None if folder is None else folder.path / BEST
         # The callback that asked to stop.
         self.asker = ""
+        # Whether it went back to the best evaluation.
+        self.restored = False
 
     def asked(self, steps: int) -> bool:
         """Show progress; gives whether Ctrl-C was pressed."""
@@ -102,7 +105,7 @@ class Fitting(Loop):
         best = None if history.best is None else history.evaluations[history.best]
         interrupted, rows = self.ending == "interrupted", tuple(history.evaluations)
         ending = self.ending or "epochs"
-        return TrainResult(tuple(history.epochs), interrupted, rows, best, ending)
+        return TrainResult(tuple(history.epochs), interrupted, rows, best, ending, self.restored)
 
     @property
     def out_of_patience(self) -> bool:
@@ -227,6 +230,7 @@ class Fitting(Loop):
         assert self.place_of_best is not None
         self.save_last()
         self.program.restore(self.place_of_best)
+        self.restored = True
         self.reporter.say(f"the network is that of step {step} again, the best by its measure")
 
 

@@ -103,8 +103,7 @@ class Loop:
         history = self.history
         history.add(piece.total, piece.samples, piece.norm, self.steps)
         if self.steps:
-            # As it was written: 0.001, not the f32 next to it.
-            history.lr = float(f"{piece.lr:.7g}")
+            history.lr = piece.lr
         history.spend(time.perf_counter() - started)
         self.whole = True
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from noeira.report.table import short
+from noeira.report.table import seconds_text, short
 from noeira.training.history import Sum
-from noeira.training.result import Epoch, Evaluation
+from noeira.training.measure import LOSS
+from noeira.training.result import Epoch, Evaluation, metric_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -19,10 +21,14 @@ Told = Callable[[], tuple[float, int, float]]
 
 
 class Reporter:
-    """Shows progress: `shown` False shows nothing. batches: of an epoch, None if nobody knows."""
+    """Shows progress: `shown` False shows nothing. batches: of an epoch, None if nobody knows.
+    averaged: whether it is the moving average that is evaluated.
+    """
 
-    def __init__(self, epochs: int, batches: int | None, shown: bool) -> None:
-        self.epochs, self.batches, self.shown = epochs, batches, shown
+    def __init__(
+        self, epochs: int, batches: int | None, shown: bool, averaged: bool = False
+    ) -> None:
+        self.epochs, self.batches, self.shown, self.averaged = epochs, batches, shown, averaged
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         # When the present epoch began here, and how many of its samples were done before.
@@ -73,22 +79,28 @@ class Reporter:
 
     def row(self, evaluation: Evaluation, shares: frozenset[str]) -> None:
         """An evaluation within an epoch was made."""
-        tested = "".join(f"  {part}" for part in parts(evaluation, shares))
+        tested = self.tested(evaluation.test, shares)
         self.say(f"  step {evaluation.step}  loss {evaluation.loss:.4f}{tested}")
 
     def end(self, epoch: Epoch) -> None:
         """An epoch is over."""
-        test = ""
+        tested, told = "", seconds_text(epoch.seconds - epoch.evaluating, 2)
         if epoch.test_loss is not None:
-            test += f"  test loss {epoch.test_loss:.4f}"
-        for name in epoch.metrics:
-            test += f"  {epoch.text(name, 2)}"
-        told = f"{epoch.seconds - epoch.evaluating:.2f} s"
-        if epoch.test_loss is not None:
-            told += f" + {epoch.evaluating:.2f} s"
+            tested = self.tested({LOSS: epoch.test_loss, **epoch.metrics}, epoch.shares)
+            told += f" + {seconds_text(epoch.evaluating, 2)}"
         self.say(
-            f"epoch {epoch.number}/{self.epochs}  loss {epoch.loss:.4f}{test}  {told}"
+            f"epoch {epoch.number}/{self.epochs}  loss {epoch.loss:.4f}{tested}  {told}"
             f"  {rate(epoch.samples_per_second)}"
+        )
+
+    def tested(self, found: Mapping[str, float], shares: frozenset[str]) -> str:
+        """What was found in the test data, as it is printed."""
+        of = " of the average" if self.averaged else ""
+        return "".join(
+            f"  test loss {value:.4f}{of}"
+            if name == LOSS
+            else f"  {metric_text(name, value, shares, 2)}"
+            for name, value in found.items()
         )
 
     def say(self, line: str) -> None:
@@ -106,13 +118,15 @@ def rate(samples: float) -> str:
     return f"{short(round(samples))} samples/s"
 
 
-def parts(evaluation: Evaluation, shares: frozenset[str]) -> list[str]:
-    """What an evaluation found in the test data, as it is printed."""
-    return [
-        f"test loss {value:.4f}"
-        if name == "loss"
-        else f"{name} {100 * value:.2f} %"
-        if name in shares
-        else f"{name} {value:.4g}"
-        for name, value in evaluation.test.items()
-    ]
+@contextmanager
+def building(shown: bool) -> Iterator[None]:
+    """On a terminal, say that a program is built, for as long as that takes."""
+    if not shown or not sys.stdout.isatty():
+        yield
+        return
+    said = "building …"
+    print(said, end="", flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(said)}\r", end="", flush=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from noeira.report.table import seconds_text
 
 # Why training ended: its epochs were done, Ctrl-C, nothing got better, or a callback asked for it.
 Ending: TypeAlias = Literal["epochs", "interrupted", "patience", "callback"]
@@ -79,9 +81,7 @@ class Epoch:
 
     def text(self, name: str, places: int) -> str:
         """A metric as it is printed: `accuracy 97.8 %`, `perplexity 1.993`."""
-        value = self.metrics[name]
-        shown = f"{100 * value:.{places}f} %" if name in self.shares else f"{value:.4g}"
-        return f"{name} {shown}"
+        return metric_text(name, self.metrics[name], self.shares, places)
 
     @property
     def accuracy(self) -> float | None:
@@ -101,8 +101,9 @@ class TrainResult:
 
     interrupted: whether Ctrl-C ended training before the last. evaluations: every row of the logs,
     those within epochs too. best: the one that was best by the measure of `stop` or `best`, by
-    default of the loss, of the test data where there are any. ended: what ended it. After a
-    `resume` all this is of the whole training, not of its last part alone.
+    default of the loss, of the test data where there are any. ended: what ended it. restored:
+    whether the network is that of `best` again, which was not the last. After a `resume` all this
+    is of the whole training, not of its last part alone.
     """
 
     epochs: tuple[Epoch, ...]
@@ -110,6 +111,7 @@ class TrainResult:
     evaluations: tuple[Evaluation, ...] = ()
     best: Evaluation | None = None
     ended: Ending = "epochs"
+    restored: bool = False
 
     @property
     def accuracy(self) -> float | None:
@@ -131,11 +133,27 @@ class TrainResult:
         count += ENDINGS["interrupted"] if self.interrupted else ENDINGS.get(self.ended, "")
         if not self.epochs:
             return count
-        last = self.epochs[-1]
+        last, best = self.epochs[-1], self.best
         if last.metrics:
-            found = f"test {last.text(next(iter(last.metrics)), 1)}"
+            name = next(iter(last.metrics))
+            found = f"test {last.text(name, 1)}"
         elif last.test_loss is not None:
-            found = f"test loss {last.test_loss:.4g}"
+            name, found = "loss", f"test loss {last.test_loss:.4g}"
         else:
-            found = f"loss {last.loss:.4g}"
-        return f"{found} ({count}, {self.seconds:.1f} s)"
+            name, found = "", f"loss {last.loss:.4g}"
+        if self.restored and best is not None:
+            value = best.test[name] if name else best.loss
+            found += f", {value_text(name, value, last.shares, 1)} at step {best.step}, the best"
+        return f"{found} ({count}, {seconds_text(self.seconds, 1)})"
+
+
+def metric_text(name: str, value: float, shares: Collection[str], places: int) -> str:
+    """A metric as it is printed: `accuracy 97.8 %`, `perplexity 1.993`; those in `shares` in per
+    cent.
+    """
+    return f"{name} {value_text(name, value, shares, places)}"
+
+
+def value_text(name: str, value: float, shares: Collection[str], places: int) -> str:
+    """The value of a metric, or of the loss, as `metric_text` prints it."""
+    return f"{100 * value:.{places}f} %" if name in shares else f"{value:.4g}"

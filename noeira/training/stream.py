@@ -15,7 +15,7 @@ from noeira.errors import (
     OptionError,
     ShapeError,
 )
-from noeira.ir.arrays import is_float
+from noeira.ir.arrays import is_float, shortest
 from noeira.ir.states import GRAD_NORM, RATE, TICK
 from noeira.runtime.arguments import checked_samples, inputs_and_targets, place, tupled
 from noeira.runtime.entries import EPOCHS_UNKNOWN
@@ -212,7 +212,8 @@ class StreamFeed:
         self.samples += rows
         if GRAD_NORM in self.outputs:
             self.norm += float(self.results.output(GRAD_NORM))
-        self.lr = float(self.results.output(RATE)) if RATE in self.outputs else self.program.lr
+        told = RATE in self.outputs
+        self.lr = shortest(self.results.output(RATE)) if told else self.program.lr
 
     def smaller(self, rows: int, x: Any, y: Any) -> float:
         """A step on the last batch, which has fewer rows. Raises ShapeError for any other."""

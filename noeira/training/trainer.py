@@ -19,7 +19,7 @@ from noeira.training.fitting import Fitting
 from noeira.training.folder import Folder
 from noeira.training.history import History
 from noeira.training.loop import Loop
-from noeira.training.progress import Reporter
+from noeira.training.progress import Reporter, building
 from noeira.training.result import Epoch, TrainResult
 from noeira.training.settings import DEFAULTS, FitOptions, settings_of
 from noeira.training.stream import Batches, StreamFeed, source_of
@@ -115,7 +115,8 @@ class Trainer:
         if files is not None and not settings.resume:
             files.check_empty()
         try:
-            program, feed = self.prepare(train, test, shuffle, settings.epochs)
+            with building(progress):
+                program, feed = self.prepare(train, test, shuffle, settings.epochs)
         except KeyboardInterrupt:
             Reporter(settings.epochs, 0, progress).say("stopped before the first epoch")
             return TrainResult((), interrupted=True, ended="interrupted")

@@ -52,7 +52,8 @@ def test_a_training_from_a_file(call: Callable[..., str], config: Path) -> None:
     assert re.match(
         r"epoch 1/2  loss \d\.\d{4}  test loss \d\.\d{4}  accuracy \d+\.\d\d %", lines[0]
     )
-    assert re.fullmatch(r"test accuracy \d+\.\d % \(2 epochs, \d+\.\d s\)", lines[-3])
+    best = r"(, \d+\.\d % at step \d+, the best)?"
+    assert re.fullmatch(rf"test accuracy \d+\.\d %{best} \(2 epochs, [\d.]+ m?s\)", lines[-3])
     run = config / "runs" / "1"
     assert lines[-2] == (
         f"{run}: last.safetensors, best.safetensors, last.json, metrics.csv, metrics.jsonl"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noeira
-from noeira.ir.arrays import numpy_dtype, rounded
+from noeira.ir.arrays import numpy_dtype, rounded, shortest
 from noeira.ir.builder import Builder
 from noeira.ir.initial import begin_state
 from noeira.ir.random import FURTHEST_NORMAL, Distribution, constant, fill
@@ -117,6 +117,19 @@ def test_a_learning_rate_that_does_not_fit() -> None:
     assert program.lr == 0.5
     program.lr = 1e-300
     assert program.lr == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
+def test_the_shortest_decimal_is_the_same_number(dtype: str) -> None:
+    if dtype == "bf16":
+        pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    own = numpy_dtype(dtype)
+    given = np.array(0.001).astype(own)
+    assert shortest(given) == (0.001 if dtype != "bf16" else pytest.approx(0.001, rel=4e-3))
+    bits = np.random.default_rng(0).integers(0, 256, (2000, own.itemsize), np.uint8)
+    for number in bits.view(own)[:, 0]:
+        if np.isfinite(float(number)):
+            assert np.array(shortest(np.array(number))).astype(own) == number
 
 
 class Kept(Module):

@@ -229,7 +229,7 @@ def test_metrics_read_the_first_targets() -> None:
     hits = (program.forward(x).argmax(-1) == ids).mean()
     assert program.evaluate()["accuracy"] == pytest.approx(hits)
     more = noeira.compile(Linear[5, 3], loss=CrossEntropy, metrics=[Accuracy, TopK[2]], **options)
-    assert list(more.metrics) == ["accuracy", "topk[2]"]
+    assert list(more.metrics) == ["accuracy", "top_k[2]"]
 
 
 def test_the_mean_of_a_smaller_last_batch_is_its_own() -> None:

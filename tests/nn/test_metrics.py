@@ -12,6 +12,7 @@ from loss_cases import Places
 import noeira
 from noeira.nn import (
     MSE,
+    Accuracy,
     BCEWithLogits,
     BinaryAccuracy,
     CrossEntropy,
@@ -21,8 +22,10 @@ from noeira.nn import (
     Perplexity,
     SequenceCrossEntropy,
     Sequential,
+    TopK,
     Weighted,
 )
+from noeira.nn.metrics import metric_name
 
 ROWS = 11
 
@@ -40,9 +43,9 @@ def test_errors(target: str) -> None:
     x, y = (random.standard_normal((ROWS, n)).astype("f4") for n in (5, 3))
     metrics = [MeanAbsoluteError, MeanSquaredError]
     found, given = evaluated(Linear[5, 3], MSE, metrics, target, x, y)
-    assert found["meanabsoluteerror"] == pytest.approx(np.abs(given - y).mean(), rel=1e-6)
-    assert found["meansquarederror"] == pytest.approx(((given - y) ** 2).mean(), rel=1e-6)
-    assert found["loss"] == pytest.approx(found["meansquarederror"], rel=1e-6)
+    assert found["mean_absolute_error"] == pytest.approx(np.abs(given - y).mean(), rel=1e-6)
+    assert found["mean_squared_error"] == pytest.approx(((given - y) ** 2).mean(), rel=1e-6)
+    assert found["loss"] == pytest.approx(found["mean_squared_error"], rel=1e-6)
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu"])
@@ -54,7 +57,7 @@ def test_hits_of_one_logit(target: str) -> None:
     found, given = evaluated(
         Linear[5, 3], Weighted[BCEWithLogits], [BinaryAccuracy], target, x, targets
     )
-    assert found["binaryaccuracy"] == pytest.approx(((given > 0) == y).mean())
+    assert found["binary_accuracy"] == pytest.approx(((given > 0) == y).mean())
     assert BinaryAccuracy.share and not Perplexity.share
 
 
@@ -90,3 +93,19 @@ def test_the_value_of_a_metric_is_a_float() -> None:
     x, y = np.ones((2, 5), "f4"), np.zeros((2, 3), "f4")
     found, _ = evaluated(Linear[5, 3], MSE, [Rounded], "reference", x, y)
     assert type(found["rounded"]) is float
+
+
+class BCEHits2D1Of(BinaryAccuracy):
+    """A metric with an acronym and digits in its name."""
+
+
+def test_names() -> None:
+    found = [MeanAbsoluteError, BinaryAccuracy, Perplexity, Accuracy, TopK[5], BCEHits2D1Of]
+    assert [metric_name(kind) for kind in found] == [
+        "mean_absolute_error",
+        "binary_accuracy",
+        "perplexity",
+        "accuracy",
+        "top_k[5]",
+        "bce_hits2d1_of",
+    ]

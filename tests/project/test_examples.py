@@ -49,7 +49,7 @@ def test_config(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     *_, result, files, best = done.stdout.splitlines()
-    assert re.fullmatch(r"test accuracy [89]\d\.\d % \(2 epochs, \d+\.\d s\)", result)
+    assert re.fullmatch(r"test accuracy [89]\d\.\d % \(2 epochs, [\d.]+ m?s\)", result)
     assert files.startswith(f"{tmp_path / 'run'}: last.safetensors, best.safetensors")
     assert best.startswith("best.safetensors: step ")
     assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 3

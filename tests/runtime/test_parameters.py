@@ -27,7 +27,7 @@ from noeira.nn import (
     Sequential,
     size,
 )
-from noeira.training.result import Epoch, TrainResult
+from noeira.training.result import Epoch, Evaluation, TrainResult
 
 
 class Net(Sequential[LinearReLU[5, 4], Linear[4, 3]]):
@@ -127,4 +127,20 @@ def test_a_result_is_told_by_what_was_measured():
     assert (
         str(TrainResult((Epoch(0.5, 0.123456, 1.0),) * 2)) == "test loss 0.1235 (2 epochs, 2.0 s)"
     )
-    assert str(TrainResult((Epoch(1e-7, None, 1.0),))) == "loss 1e-07 (1 epoch, 1.0 s)"
+    assert str(TrainResult((Epoch(1e-7, None, 0.0123),))) == "loss 1e-07 (1 epoch, 12.3 ms)"
+
+
+def test_a_result_is_told_by_the_network_that_is_left():
+    found = {"loss": 1.043, "accuracy": 0.625}
+    best = Evaluation(56, 7, 1.5, 0.01, 0.25, test=found)
+    ending = "the best (1 epoch, stopped early, 1.0 s)"
+    shares = frozenset({"accuracy"})
+    for epoch, expected in (
+        (Epoch(0.2, 1.135, 1.0), "test loss 1.135, 1.043 at step 56, "),
+        (Epoch(0.2, 1.1, 1.0, {"accuracy": 0.7}, shares), "test accuracy 70.0 %, 62.5 % at step"),
+        (Epoch(0.3, None, 1.0), "loss 0.3, 0.25 at step 56, "),
+    ):
+        told = str(TrainResult((epoch,), best=best, ended="patience", restored=True))
+        assert told.startswith(expected) and told.endswith(ending)
+    stayed = TrainResult((Epoch(0.2, 1.135, 1.0),), best=best, ended="patience")
+    assert str(stayed) == "test loss 1.135 (1 epoch, stopped early, 1.0 s)"

@@ -230,7 +230,8 @@ def test_steps_are_reported() -> None:
     program.load(*data(40))
     assert program.report() == {}
     loss = program.steps(3)
-    assert program.report() == {"loss": loss, "lr": program.lr, "step": 3}
+    assert program.report() == {"loss": loss, "lr": 0.001, "step": 3}
+    assert program.lr == 0.001
 
 
 def test_the_learning_rate_is_a_state() -> None:

@@ -130,12 +130,12 @@ def test_metrics_of_ones_own() -> None:
     found = program.evaluate()
     z = program.forward(x)
     top = np.argsort(-z, 1)[:, :3]
-    assert list(found) == ["loss", "topk[3]", "accuracy"]
-    assert found["topk[3]"] == pytest.approx((top == y[:, None]).any(1).mean())
+    assert list(found) == ["loss", "top_k[3]", "accuracy"]
+    assert found["top_k[3]"] == pytest.approx((top == y[:, None]).any(1).mean())
     assert found["accuracy"] == pytest.approx((top[:, 0] == y).mean())
     trainer = noeira.Trainer(Linear[3, 7], batch=10, metrics=[TopK[3]])
     epoch = trainer.fit((x, y), (x, y), epochs=1, progress=False).epochs[0]
-    assert list(epoch.metrics) == ["topk[3]"] and epoch.accuracy is None
+    assert list(epoch.metrics) == ["top_k[3]"] and epoch.accuracy is None
 
 
 class MeanLoss(Metric):
@@ -174,10 +174,10 @@ def test_a_metric_says_how_it_is_printed(capsys: pytest.CaptureFixture[str]) -> 
     x, y = random.standard_normal((50, 3)).astype("f4"), random.integers(0, 7, 50)
     trainer = noeira.Trainer(Linear[3, 7], batch=10, metrics=[MeanLoss, Accuracy, OfNothing])
     found = trainer.fit((x, y), (x, y), epochs=1).epochs[0]
-    assert found.metrics["meanloss"] == pytest.approx(found.test_loss, rel=1e-5)
-    assert np.isnan(found.metrics["ofnothing"])
+    assert found.metrics["mean_loss"] == pytest.approx(found.test_loss, rel=1e-5)
+    assert np.isnan(found.metrics["of_nothing"])
     share = f"accuracy {100 * found.metrics['accuracy']:.2f} %"
-    line = f"  meanloss {found.test_loss:.4g}  {share}  ofnothing nan  "
+    line = f"  mean_loss {found.test_loss:.4g}  {share}  of_nothing nan  "
     assert line in capsys.readouterr().out
 
 

@@ -55,7 +55,9 @@ def test_training_ends_when_nothing_gets_better(
         "stopped after step 20: test_accuracy got no better for 3 evaluations; its best is 0.7"
     )
     assert back == "the network is that of step 8 again, the best by its measure"
-    assert str(result).startswith("test accuracy 70.0 % (5 epochs, stopped early, ")
+    assert str(result).startswith(
+        "test accuracy 70.0 %, 70.0 % at step 8, the best (5 epochs, stopped early, "
+    )
 
 
 def test_what_is_best_can_be_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +141,9 @@ def test_a_measure_may_have_spaces() -> None:
             "did you mean test_accuracy?",
         ),
         (
-            {"stop": EarlyStopping(measure="test_meanloss"), "metrics": True},
-            "EarlyStopping: measure: test_meanloss is no share of a whole, so say which is better: "
-            "'smallest test_meanloss' or 'largest test_meanloss'",
+            {"stop": EarlyStopping(measure="test_mean_loss"), "metrics": True},
+            "EarlyStopping: measure: test_mean_loss is no share of a whole, so say which is "
+            "better: 'smallest test_mean_loss' or 'largest test_mean_loss'",
         ),
         (
             {"save_every": 3},

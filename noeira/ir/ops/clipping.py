@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from noeira.errors import ShapeError, VerifyError
 from noeira.ir.bounded import NOT_NEGATIVE, Bounded
 from noeira.ir.checks import check_number, float_operand
+from noeira.ir.cost import Cost
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.ops.flat_update import FEW_RANGES, HALVES, MANY_RANGES, QUARTERS
-from noeira.ir.ranges import check_ranges
+from noeira.ir.ranges import check_ranges, covered
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr, call, select, var
-from noeira.ir.types import Range, TensorType, computed
+from noeira.ir.types import DTYPES, Range, TensorType, computed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,7 +181,12 @@ class AdaptiveClip(Op):
         return (scale.astype(params.dtype),)
 
     def flops(self, attrs: AdaptiveClipAttrs, params: TensorType, grads: TensorType) -> int:
-        return 4 * sum(span.stop - span.start for span in self.spans(attrs, params))
+        return 4 * covered(attrs.ranges, params.size)
+
+    def cost(self, attrs: AdaptiveClipAttrs, params: TensorType, grads: TensorType) -> Cost:
+        """As of every op, but only the elements in ranges are read."""
+        read = 2 * covered(attrs.ranges, params.size) * DTYPES[params.dtype].bytes
+        return replace(super().cost(attrs, params, grads), bytes_read=read)
 
     def samples(self) -> tuple[Sample, ...]:
         tables = (HALVES, QUARTERS, FEW_RANGES, MANY_RANGES)

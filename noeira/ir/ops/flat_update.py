@@ -14,14 +14,15 @@ from noeira.errors import DtypeError, OptionError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name
 from noeira.ir.checks import check_number, expect
+from noeira.ir.cost import Cost
 from noeira.ir.formula import Formula, formula
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import fault_of
-from noeira.ir.ranges import check_ranges, distinct, pieces
+from noeira.ir.ranges import check_ranges, covered, distinct, pieces
 from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.states import COUNTER, FLAG, STEP
-from noeira.ir.types import Range, TensorType, computed
+from noeira.ir.types import DTYPES, Range, TensorType, computed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,7 +219,20 @@ class FlatUpdate(Op):
     def flops(self, attrs: Any, *types: TensorType | None) -> int:
         given = self.named(types)
         parts = tuple(self.formula(attrs, given).results.values())
-        return given[self.results[0]].size * (scalar.operation_count(Expr("all", parts)) - 1)
+        elements = covered(attrs.ranges, given[self.results[0]].size)
+        return elements * (scalar.operation_count(Expr("all", parts)) - 1)
+
+    def cost(self, attrs: Any, *types: TensorType | None) -> Cost:
+        """As of every op, but of flat operands only the elements in ranges: the others stay in
+        their places.
+        """
+        whole, given = super().cost(attrs, *types), self.named(types)
+        first = given[self.results[0]]
+        left = first.nbytes - covered(attrs.ranges, first.size) * DTYPES[first.dtype].bytes
+        read, written = len(self.flat(given)), len(self.given_results(attrs))
+        return Cost(
+            whole.flops, whole.bytes_read - read * left, whole.bytes_written - written * left
+        )
 
     def sample(self, size: int, factors: tuple[int, ...] | None = None, **attrs: Any) -> Sample:
         """Operands of so many elements, with these attributes; factors: the shape of each, without
