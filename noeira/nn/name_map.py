@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,12 +37,16 @@ class Row:
     kind: plain, the same array; transpose, a matrix that lies transposed in the file, as the weight
     of a `torch.nn.Linear` does, [OUT, IN]; zeros, which the file has not: zero when loaded, left
     out when saved; ignore, which the network has not: `theirs` may be a pattern as file names have
-    them, `*.num_batches_tracked`. Raises OptionError.
+    them, `*.num_batches_tracked`.
+
+    keep: of a tensor that both may have: when loaded, ours stays as it is, whether the file has
+    one or not, of whatever shape; it is saved as others are. Raises OptionError.
     """
 
     ours: str = ""
     theirs: str = ""
     kind: Literal["plain", "transpose", "zeros", "ignore"] = "plain"
+    keep: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -53,6 +57,8 @@ class Row:
             if not isinstance(name, str) or bool(name) != wanted:
                 must = "is the name of a tensor" if wanted else "has no place in it"
                 raise OptionError(f"{self}: {side} {must}")
+        if self.keep and KINDS[self.kind] != (True, True):
+            raise OptionError(f"{self}: keep is of a tensor that both have, plain or transpose")
 
     def turned(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the file of a tensor of ours, or the other way round."""
@@ -105,22 +111,34 @@ class NameMap:
             )
 
     @classmethod
-    def of(cls, network: type[Module], ignore: Iterable[str] = ()) -> NameMap:
+    def of(
+        cls, network: type[Module], ignore: Iterable[str] = (), keep: Iterable[str] = ()
+    ) -> NameMap:
         """The map to PyTorch for a network of the same structure and names: names stay, and the
         weights of `Linear` are transposed. So `Sequential` and `torch.nn.Sequential` exchange
         tensors.
 
-        ignore: a list of what the files have beside them, each a name or a pattern.
+        ignore: a list of what the files have beside them, each a name or a pattern. keep: a list of
+        what stays as it is when a file is loaded, such as a new head, `4.*`. Raises OptionError for
+        a pattern that no tensor of ours has.
         """
         check_network_type(network)
-        if isinstance(ignore, str):
-            raise OptionError(f"ignore is a list of names and patterns: write [{ignore!r}]")
-        infos = {**network.parameters(), **network.buffers()}
+        infos, patterns = {**network.parameters(), **network.buffers()}, listed("keep", keep)
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in infos):
+                names = ", ".join(infos)
+                raise OptionError(f"keep: {network!r} has no tensor {pattern}; it has {names}")
         rows = [
-            Row(name, name, "transpose" if is_linear_weight(info) else "plain")
+            Row(
+                name,
+                name,
+                "transpose" if is_linear_weight(info) else "plain",
+                keep=any(fnmatchcase(name, pattern) for pattern in patterns),
+            )
             for name, info in infos.items()
         ]
-        return cls(network, (*rows, *(Row(theirs=name, kind="ignore") for name in ignore)))
+        ignored = [Row(theirs=name, kind="ignore") for name in listed("ignore", ignore)]
+        return cls(network, (*rows, *ignored))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -156,6 +174,9 @@ class NameMap:
                 used |= {name for name in given if fnmatchcase(name, row.theirs)}
             elif row.kind == "zeros":
                 found[row.ours] = np.zeros_like(own[row.ours])
+            elif row.keep:
+                found[row.ours] = own[row.ours]
+                used.add(row.theirs)
             elif row.theirs not in given:
                 wrong.append(f"missing: {as_there(row, own[row.ours])}")
             else:
@@ -167,7 +188,7 @@ class NameMap:
         wrong += [f"unused: {shaped(name, np.asarray(given[name]))}" for name in unused]
         if wrong:
             head = f"{source}: " if source else ""
-            lines = "\n".join(f"  {line}" for line in wrong)
+            lines = "\n".join(f"  {line}" for line in [*wrong, *advice(wrong)])
             raise CheckpointError(
                 f"{head}these are not the tensors of the name map of {self.network!r}:\n{lines}"
             )
@@ -179,6 +200,26 @@ class NameMap:
             raise CheckpointError(
                 f"the name map is of {self.network!r}, and the tensors are of another network"
             )
+
+
+def advice(wrong: Sequence[str]) -> list[str]:
+    """What can be done about what is missing or does not fit."""
+    found, lines = {line.partition(":")[0] for line in wrong}, list[str]()
+    if {"missing", "unused"} <= found:
+        lines.append(
+            "the same tensors under other names: write a NameMap of rows, Row(ours, theirs, kind); "
+            "modules without tensors count as places: LinearReLU is one, Linear and ReLU are two"
+        )
+    if {"missing", "wrong shape"} & found:
+        lines.append("what stays as it is, such as a new head: NameMap.of(…, keep=[pattern, …])")
+    return lines
+
+
+def listed(name: str, patterns: Iterable[str]) -> list[str]:
+    """Patterns as a list. Raises OptionError for a single text."""
+    if isinstance(patterns, str):
+        raise OptionError(f"{name} is a list of names and patterns: write [{patterns!r}]")
+    return list(patterns)
 
 
 def check_network_type(network: Any) -> None:

@@ -63,6 +63,7 @@ def assign(
     import numpy as np
 
     arrays, lacking, wrong = dict[str, np.ndarray](), list[str](), list[str]()
+    transposed = False
     for name, room in own.items():
         if name not in given:
             lacking.append(f"lacks {name}")
@@ -71,6 +72,7 @@ def assign(
         array = np.asarray(given[name])
         arrays[name] = in_float_dtype(array, dtype_name(room.dtype)) if convert else array
         wrong += differences(name, array, arrays[name], room)
+        transposed |= array.shape != room.shape == array.shape[::-1]
     wrong += [
         f"has {called(name)}, which is none of them"
         for name in given
@@ -79,6 +81,8 @@ def assign(
     head = f"{source}: " if source else ""
     if wrong:
         they = f"; they are of {called(network)}" if network else ""
+        if transposed and not network:
+            they = "; PyTorch has the weights of Linear transposed: load(…, names=NameMap.of(Net))"
         first = first_of(wrong, "differences")
         raise CheckpointError(f"{head}these are not the network's tensors: it {first}{they}")
     if lacking:

@@ -153,12 +153,12 @@ class Program(Entries):
         if self.store.averaged:
             raise NoeiraError(AVERAGED)
 
-    def step(self, x: Any, y: Any) -> float:
+    def step(self, x: Any, y: Any = ()) -> float:
         """One training step on a batch; gives the loss before the update.
 
-        x: (batch, …), several inputs as a tuple; y: the target, several as a tuple. A loss that is
-        not finite leaves parameters, moments, buffers and the count of updates as they
-        were. Raises ShapeError or DtypeError.
+        x: (batch, …), several inputs as a tuple; y: the target, several as a tuple, nothing for a
+        loss that takes none. A loss that is not finite leaves parameters, moments, buffers and the
+        count of updates as they were. Raises ShapeError or DtypeError.
         """
         if self.parts > 1:
             given = inputs_and_targets(self.entry(STEP).graph.inputs, x, y)
@@ -167,7 +167,7 @@ class Program(Entries):
                 return float(self.in_parts(given)[LOSS])
         return self.loss_of(STEP, x, y)
 
-    def gradients(self, x: Any, y: Any) -> float:
+    def gradients(self, x: Any, y: Any = ()) -> float:
         """Loss and gradients of a batch, parameters unchanged; the gradients are then in
         `Param.grd`.
         """
@@ -202,7 +202,7 @@ class Program(Entries):
     def load(
         self,
         x: Any = None,
-        y: Any = None,
+        y: Any = (),
         *,
         evaluation: tuple[Any, Any] | None = None,
         shuffle: bool = True,
@@ -210,9 +210,10 @@ class Program(Entries):
         """Keep a data set in memory for `steps`, another for `evaluate`, or both; one that is not
         given stays as it is.
 
-        x: (N, …), y: (N, …), N at least `batch`. The order of each epoch follows from the program's
-        seed. Data as many as before and in the same way of ordering are gone on with where the
-        last step was; others begin at their first sample.
+        x: (N, …), y: (N, …), N at least `batch`; for a loss that takes no target y is left out, and
+        () in `evaluation`. The order of each epoch follows from the program's seed. Data as many as
+        before and in the same way of ordering are gone on with where the last step was; others
+        begin at their first sample.
         """
         self.check_load(x, y, evaluation)
         # All that may fail comes before the first change: the data that were there stay then.
@@ -231,7 +232,8 @@ class Program(Entries):
     def check_load(self, x: Any, y: Any, evaluation: Any) -> None:
         """Raises NoeiraError if this program cannot use what `load` was given."""
         self.check_open()
-        if (x is None) != (y is None) or x is evaluation is None:
+        targets = not (isinstance(y, tuple) and not y)
+        if y is None or (x is None and targets) or x is evaluation is None:
             raise DataError(
                 "load takes data to train on, load(x, y), or evaluation=(x, y), or both"
             )
@@ -245,18 +247,19 @@ class Program(Entries):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint, whole or not at all: what `restore` needs for training to go on as if
         it had never stopped; of a program that does not train, the network. Raises CheckpointError,
-        or NoeiraError if the program is closed.
+        or NoeiraError if the program is closed or in `averaged()`.
         """
         self.check_open()
         with self.store.lock:
             self.check_parameters()
+            self.begin_averages()
             resume.save(self, path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of this network with this optimizer, before or after `load`: with
         its seed, and at its place in data of the same length and order. Raises CheckpointError if
-        the file is no such checkpoint, NoeiraError if the program is closed; then nothing is
-        changed.
+        the file is no such checkpoint, NoeiraError if the program is closed or in `averaged()`;
+        then nothing is changed.
         """
         self.check_open()
         with self.store.lock:
@@ -358,15 +361,21 @@ class Program(Entries):
             raise NoeiraError(NO_AVERAGE)
         with PutOff(), self.store.lock:
             self.check_parameters()
-            if not self.updates:
-                # The first update begins the average, whatever the parameters are by then.
-                self.store.current(EMA)[...] = self.store.current(PARAMS)
+            self.begin_averages()
             self.exchange_averages()
         try:
             yield
         finally:
             with PutOff():
                 self.exchange_averages()
+
+    def begin_averages(self) -> None:
+        """Until this program's first update, which begins its averages, let them be what the
+        parameters are by now.
+        """
+        states = self.entry(STEP).graph.states if self.trains else ()
+        if any(state.value.name == EMA for state in states) and not self.updates:
+            self.store.current(EMA)[...] = self.store.current(PARAMS)
 
     def exchange_averages(self) -> None:
         """Let parameters and averages change places."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 
 from noeira.errors import CheckpointError, DtypeError, OptionError
 from noeira.ir.arrays import in_float_dtype, overflow
+from noeira.ir.states import EMA
 from noeira.ir.types import FLOATS
 from noeira.runtime.checkpoint import BESIDE, assign
 from noeira.runtime.interrupts import PutOff
@@ -121,15 +122,17 @@ class Tensors(Parameters):
         source: str | os.PathLike[str] | Mapping[str, Any],
         *,
         names: Names | None = None,
+        averaged: bool = False,
     ) -> None:
         """Assign every tensor, from a safetensors file or from arrays by name; what `Program.save`
         has written beside them is let be.
 
-        names: what the file calls them, and how they lie in it. Floats of another dtype are rounded
-        to the nearest number of this one, ties to even, and exact if it is wider. Raises
-        CheckpointError if one is missing, there is another, a shape or the kind of a dtype is
-        another, or a number is none of the dtype, OptionError for other names; then nothing is
-        changed.
+        names: what the file calls them, and how they lie in it. averaged: take the moving averages
+        of the parameters, which `Program.save` has written with `ema=`, for the parameters. Floats
+        of another dtype are rounded to the nearest number of this one, ties to even, and exact if
+        it is wider. Raises CheckpointError if one is missing, there is another, a shape or the kind
+        of a dtype is another, or a number is none of the dtype, OptionError for other names; then
+        nothing is changed.
         """
         check_names(names)
         given, network, place = source, "", ""
@@ -143,6 +146,8 @@ class Tensors(Parameters):
             )
         with PutOff(), self.store.lock:
             own = dict(self)
+            if averaged:
+                given = with_averages(given, names, place)
             if names is not None:
                 given = {name: a for name, a in given.items() if not name.startswith(BESIDE)}
                 given, network = names.imported(own, given, place), ""
@@ -156,6 +161,22 @@ def check_names(names: Any) -> None:
             "names is a name map, such as NameMap.of(Net) or NameMap(Net, [Row(ours, theirs), …]), "
             f"not {names!r}"
         )
+
+
+def with_averages(given: Mapping[str, Any], names: Names | None, place: str) -> dict[str, Any]:
+    """What is given, with the averages of the parameters for the parameters. Raises CheckpointError
+    if there are none, OptionError for a file of other names.
+    """
+    if names is not None:
+        raise OptionError("averaged=True is about files of program.save, which need no names=…")
+    mark = f"{BESIDE}{EMA}."
+    averages = {name.removeprefix(mark): a for name, a in given.items() if name.startswith(mark)}
+    if not averages:
+        raise CheckpointError(
+            f"{place or 'what was given'} has no averages of the parameters: program.save writes "
+            "them with those of a program that is compiled with ema=…"
+        )
+    return {**given, **averages}
 
 
 def narrowed(name: str, array: np.ndarray, dtype: str) -> np.ndarray:

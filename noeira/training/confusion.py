@@ -19,7 +19,8 @@ LISTED = 20
 
 @dataclass(frozen=True, eq=False)
 class ConfusionMatrix:
-    """Counts, i64 (C, C): a row is the true class, a column the class with the largest output.
+    """Counts, i64 (C, C): a row is the true class, a column the class that was found: with the
+    largest output, or, of one logit a row, class 1 where it is greater than 0.
 
     names: of the classes, by default their numbers. Its text is a table with the recall of each
     class at the end of its row, and the precision below its column.
@@ -92,25 +93,51 @@ def percent(share: Any) -> str:
 
 
 def confusion_of(outputs: Any, y: Any, names: Sequence[str] | None) -> ConfusionMatrix:
-    """The matrix of outputs (N, …, C) and class numbers (N, …). Raises DataError, ShapeError,
-    DtypeError or OptionError.
+    """The matrix of outputs (N, …, C) and class numbers (N, …), or of one logit a row, (N,) or
+    (N, 1), and 0 or 1, (N,) or (N, 1), of any dtype. Raises DataError, ShapeError, DtypeError or
+    OptionError.
     """
     import numpy as np
 
-    if isinstance(outputs, tuple) or outputs.ndim < 2:
-        raise ShapeError("a confusion matrix needs one output with an axis of classes")
-    classes, target = outputs.shape[-1], as_array("y", "y", y, "i32")
+    if isinstance(outputs, tuple):
+        raise ShapeError(
+            f"a confusion matrix needs one output, of classes or a logit; there are {len(outputs)}"
+        )
+    target = as_array("y", "y", y, "i32")
+    if outputs.ndim == 1 or outputs.shape[1:] == (1,):
+        classes, taken, target = 2, outputs.reshape(-1) > 0, zeros_and_ones(target, len(outputs))
+    else:
+        classes, taken = outputs.shape[-1], outputs.argmax(-1)
+        check_classes(target, outputs.shape)
+    called = tuple(map(str, range(classes) if names is None else names))
+    if len(called) != classes:
+        raise OptionError(f"there are {classes} classes, and names has {len(called)}")
+    pairs = target.reshape(-1).astype(np.int64) * classes + taken.reshape(-1)
+    counts = np.bincount(pairs, minlength=classes * classes)
+    return ConfusionMatrix(counts.reshape(classes, classes), called)
+
+
+def check_classes(target: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Raises DtypeError, ShapeError or DataError for what are no class numbers for outputs of this
+    shape.
+    """
     if target.dtype.kind not in "iu":
         raise DtypeError(
             f"y is {target.dtype.name}; a confusion matrix needs class numbers, integers"
         )
-    if target.shape != outputs.shape[:-1]:
-        raise ShapeError(f"y has shape {target.shape}, it must be {outputs.shape[:-1]}")
-    if target.min() < 0 or target.max() >= classes:
-        raise DataError(f"y must be class numbers from 0 to {classes - 1}")
-    called = tuple(map(str, range(classes) if names is None else names))
-    if len(called) != classes:
-        raise OptionError(f"there are {classes} classes, and names has {len(called)}")
-    pairs = target.reshape(-1).astype(np.int64) * classes + outputs.argmax(-1).reshape(-1)
-    counts = np.bincount(pairs, minlength=classes * classes)
-    return ConfusionMatrix(counts.reshape(classes, classes), called)
+    if target.shape != shape[:-1]:
+        raise ShapeError(f"y has shape {target.shape}, it must be {shape[:-1]}")
+    if target.min() < 0 or target.max() >= shape[-1]:
+        raise DataError(f"y must be class numbers from 0 to {shape[-1] - 1}")
+
+
+def zeros_and_ones(target: np.ndarray, rows: int) -> np.ndarray:
+    """What belongs to one logit a row, as a vector. Raises ShapeError or DataError."""
+    if target.shape not in ((rows,), (rows, 1)):
+        raise ShapeError(f"y has shape {target.shape}, it must be ({rows},) or ({rows}, 1)")
+    wrong = target[(target != 0) & (target != 1)]
+    if wrong.size:
+        raise DataError(
+            f"y must be 0 or 1, the class that a row's one output is the logit of, not {wrong[0]}"
+        )
+    return target.reshape(-1)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from noeira.errors import DataError
-from noeira.ir.states import GRAD_NORM, LOSS
+from noeira.errors import DataError, NoeiraError, ShapeError
+from noeira.ir.states import GRAD_NORM, LOSS, is_target
+from noeira.nn.core.module import solved_for
 from noeira.runtime.program import Program
 
 # Told the number of steps after each native call; True ends the call for steps early.
@@ -132,3 +133,21 @@ def input_shapes(x: Any) -> Any:
     if isinstance(x, tuple):
         return tuple(tuple(part.shape[1:]) for part in x)
     return tuple(x.shape[1:]) if hasattr(x, "shape") else None
+
+
+def check_shapes(program: Program, shapes: Any) -> None:
+    """Raises ShapeError for samples that the network takes, and this program of it does not, which
+    is compiled for samples of other shapes.
+    """
+    inputs = [one.value.type.shape[1:] for one in program.inputs if not is_target(one.value.name)]
+    taken = tuple(inputs) if len(inputs) > 1 else inputs[0]
+    if shapes is None or shapes == taken:
+        return
+    try:
+        solved_for(type(program.module), shapes)
+    except NoeiraError:
+        return  # What is wrong is said of the arrays, by name.
+    raise ShapeError(
+        f"the samples are {shapes}, and the trainer's program is compiled for {taken}: for these, "
+        f"write Trainer(…, input={shapes})"
+    )

@@ -198,6 +198,15 @@ class Fitting(Loop):
             self.reporter.say(f"nothing to do: {done} epochs are done, of {self.settings.epochs}")
         elif steps:
             self.reporter.say(f"going on after step {steps}, in epoch {done + 1}")
+            self.say_rate()
+
+    def say_rate(self) -> None:
+        """Say so if the checkpoint brought another learning rate than the trainer had."""
+        if self.folder is not None and self.folder.replaced_rate is not None:
+            self.reporter.say(
+                f"the learning rate goes on at {self.program.lr:.6g}, as it was saved, not at "
+                f"{self.folder.replaced_rate:.6g}; a callback may set trainer.program.lr"
+            )
 
     def say_why(self) -> None:
         """Say what ended training before its last epoch."""

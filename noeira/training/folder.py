@@ -31,6 +31,8 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.stands: tuple[str, dict[str, Any]] | None = None
+        # The learning rate that `restore` put another one in the place of.
+        self.replaced_rate: float | None = None
 
     def check_empty(self, how: str = "resume=True") -> None:
         """Raises OptionError, with how to go on, if a training is there already."""
@@ -101,7 +103,9 @@ class Folder:
                 f"trainer.restore({str(last)!r}) takes the checkpoint alone"
             )
         history = history_of(entries[digest], str(stands))
+        rate = program.lr
         program.restore(last)
+        self.replaced_rate = rate if rate != program.lr else None
         self.stands = digest, entries[digest]
         return history
 

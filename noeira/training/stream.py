@@ -146,7 +146,8 @@ class StreamFeed:
         elif program.blocked == EPOCHS_UNKNOWN:
             raise OptionError(
                 "the schedule counts epochs, and nobody knows how many batches train gives in one: "
-                "give a list, or let the schedule count steps"
+                "write trainer.program.epoch_steps = …, give what has a len, such as a list or a "
+                "DataLoader, or let the schedule count steps"
             )
 
     @property

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from noeira.errors import DataError, NoeiraError, OptionError
+from noeira.errors import CompositionError, DataError, NoeiraError, OptionError
 from noeira.habits import refuse_attribute
 from noeira.nn.core.module import Module
 from noeira.options import CompileOptions, options_of, takes, training
@@ -14,7 +14,7 @@ from noeira.runtime.program import Program
 from noeira.runtime.resident import EvaluationData, evaluation_samples
 from noeira.training.averages import averages
 from noeira.training.confusion import ConfusionMatrix, confusion_of
-from noeira.training.feed import ResidentFeed, as_pair, input_shapes, pair
+from noeira.training.feed import ResidentFeed, as_pair, check_shapes, input_shapes, pair
 from noeira.training.fitting import Fitting
 from noeira.training.folder import Folder
 from noeira.training.history import History
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class Trainer:
     """Trains a network, given by type (new parameters) or by instance.
 
-    The program is compiled at the first `fit`, when the shapes of the data are known, or by
-    `restore`; it is then in `program`, and the trained instance in `net`. Options as for
-    `noeira.compile`, by default loss CrossEntropy, optimizer Adam and a batch of 100. Raises
-    OptionError, CompositionError or ShapeError.
+    The program is compiled at the first `fit`, when the shapes of the data are known, or when it is
+    first asked for: for the shapes that the type and `input` say. It is in `program`, and the
+    trained instance in `net`. Options as for `noeira.compile`, by default loss CrossEntropy,
+    optimizer Adam and a batch of 100. Raises OptionError, CompositionError or ShapeError.
     """
 
     __slots__ = ("__weakref__", "given", "made", "options", "scored")
@@ -64,14 +64,15 @@ class Trainer:
 
     @property
     def program(self) -> Program:
-        """The compiled program. Raises DataError before the first `fit`."""
-        if self.made is None:
-            raise DataError("the trainer has no program yet: fit(train) compiles it")
+        """The compiled program; before the first `fit`, for samples of the shapes that the type and
+        `input` say. Raises DataError if they leave an axis open.
+        """
+        self.made = self.made or self.without_data()
         return self.made
 
     @property
     def net(self) -> Module:
-        """The instance that is trained. Raises DataError before the first `fit`."""
+        """The instance that is trained. Raises DataError as `program`."""
         return self.given if isinstance(self.given, Module) else self.program.module
 
     def __repr__(self) -> str:
@@ -175,7 +176,8 @@ class Trainer:
 
     def confusion_matrix(self, data: Any, names: Sequence[str] | None = None) -> ConfusionMatrix:
         """How often rows of each true class were taken for each class. data: as `test` of `fit`,
-        whose targets are class numbers; names: of the classes. Raises DataError, ShapeError,
+        whose targets are class numbers, or 0 and 1 where the network gives one logit a row, taken
+        for class 1 where it is greater than 0; names: of the classes. Raises DataError, ShapeError,
         DtypeError or OptionError.
         """
         x, y = pair("data", data)
@@ -194,10 +196,11 @@ class Trainer:
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on at the next `fit` from what `trainer.program.save(path)` wrote, here or elsewhere.
 
-        Before the first `fit`, samples have the shapes that the type and `input` say. Raises
-        CheckpointError for a file of another network or optimizer.
+        Before the first `fit`, samples have the shapes that the type and `input` say. What the file
+        brings is as it was there, the learning rate too: `trainer.program.lr` sets another. Raises
+        CheckpointError for a file of another network or optimizer, DataError as `program`.
         """
-        program = self.made or self.compiled(None)
+        program = self.made or self.without_data()
         program.restore(path)
         self.made = program
 
@@ -215,7 +218,7 @@ class Trainer:
         else:
             sample = given[0]
         evaluation = None if test is None else pair("test", test)
-        program = self.made or self.compiled(input_shapes(sample))
+        program = self.program_for(sample)
         if given is not None:
             program.load(*given, evaluation=evaluation, shuffle=shuffle)
         elif evaluation is not None:
@@ -226,7 +229,28 @@ class Trainer:
 
     def ready(self, x: Any) -> Program:
         """The program, with its entries built; one for such samples if there is none yet."""
-        return (self.made or self.compiled(input_shapes(x))).prepare()
+        return self.program_for(x).prepare()
+
+    def program_for(self, x: Any) -> Program:
+        """The program, or one for such samples if there is none yet. Raises ShapeError for samples
+        of another shape than those that it is compiled for.
+        """
+        shapes = input_shapes(x)
+        if self.made is None:
+            return self.compiled(shapes)
+        if not self.options.get("input"):
+            check_shapes(self.made, shapes)
+        return self.made
+
+    def without_data(self) -> Program:
+        """A program for samples of the shapes that the type and `input` say. Raises DataError."""
+        try:
+            return self.compiled(None)
+        except CompositionError as error:
+            raise DataError(
+                "the trainer has no program yet, and no data to know the shape of a sample from: "
+                f"write Trainer(…, input=…), or call fit(train) first; {error}"
+            ) from None
 
     def compiled(self, input: Any) -> Program:
         """A program for samples of these shapes, with nothing built yet."""

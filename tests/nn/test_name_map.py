@@ -129,6 +129,46 @@ def test_zeros_are_zero_when_loaded_and_left_out_when_saved(tmp_path: Path) -> N
     assert other.params["0.weight"].tobytes() == program.params["0.weight"].tobytes()
 
 
+def test_what_is_kept_stays_when_loaded_and_is_saved_as_others_are(tmp_path: Path) -> None:
+    path, program, other = tmp_path / "net.safetensors", compiled(Plain), compiled(Plain, 1)
+    names, whole = NameMap.of(Plain, keep=["2.*"]), NameMap.of(Plain)
+    program.tensors.save(path, names=whole)
+    found = load_file(path)
+    head = {name: other.params[name].tobytes() for name in ("2.weight", "2.bias")}
+    body = {"0.weight": found["0.weight"], "0.bias": found["0.bias"]}
+    # A body alone, a body with a head of another width, one with the very same head.
+    for more in ({}, {"2.weight": np.zeros((9, 4), np.float32)}, found):
+        other.params["0.weight"][...] = 0
+        save_file({**more, **body}, path)
+        other.tensors.load(path, names=names)
+        assert other.params["0.weight"].tobytes() == program.params["0.weight"].tobytes()
+        assert {name: other.params[name].tobytes() for name in head} == head
+    other.tensors.save(path, names=names)
+    kept = load_file(path)
+    np.testing.assert_array_equal(kept["2.weight"], other.params["2.weight"].T)
+    assert kept.keys() == found.keys()
+    save_file(body, path)
+    with pytest.raises(CheckpointError) as caught:
+        other.tensors.load(path, names=whole)
+    assert str(caught.value).splitlines()[1:] == [
+        "  missing: 2.weight [3, 4], which is 2.weight [4, 3] here",
+        "  missing: 2.bias [3]",
+        "  what stays as it is, such as a new head: NameMap.of(…, keep=[pattern, …])",
+    ]
+
+
+def test_a_file_of_torch_without_a_map_says_so(tmp_path: Path) -> None:
+    path, program = tmp_path / "net.safetensors", compiled(Plain)
+    save_file({name: np.ascontiguousarray(a.T) for name, a in program.tensors.items()}, path)
+    with pytest.raises(CheckpointError) as caught:
+        program.tensors.load(path)
+    assert str(caught.value) == (
+        f"{path}: these are not the network's tensors: it has 0.weight as float32[4, 5], not "
+        "float32[5, 4], and there are 1 more differences; PyTorch has the weights of Linear "
+        "transposed: load(…, names=NameMap.of(Net))"
+    )
+
+
 def test_the_report_names_all_that_does_not_fit(tmp_path: Path) -> None:
     path, program = tmp_path / "net.safetensors", compiled(Fused)
     before = {name: array.copy() for name, array in program.tensors.items()}
@@ -151,7 +191,10 @@ def test_the_report_names_all_that_does_not_fit(tmp_path: Path) -> None:
         "  missing: encoder.fc.bias [4], which is 0.bias [4] here\n"
         "  wrong dtype: head.weight int64[3, 4], not float32: 1.weight here\n"
         "  wrong shape: head.bias float32[4], not head.bias [3], which is 1.bias [3] here\n"
-        "  unused: decoder.weight bfloat16[2, 2]"
+        "  unused: decoder.weight bfloat16[2, 2]\n"
+        "  the same tensors under other names: write a NameMap of rows, Row(ours, theirs, kind); "
+        "modules without tensors count as places: LinearReLU is one, Linear and ReLU are two\n"
+        "  what stays as it is, such as a new head: NameMap.of(…, keep=[pattern, …])"
     )
     assert all(program.tensors[n].tobytes() == array.tobytes() for n, array in before.items())
     message = f"the name map is of {Fused!r}, and the tensors are of another network"
@@ -218,6 +261,9 @@ MISTAKES: dict[str, Any] = {
     ),
     "kind must be one of plain, transpose, zeros, ignore": lambda: Row("a", "b", "T"),  # type: ignore[arg-type]
     "theirs is the name of a tensor": lambda: Row("a"),
+    "keep is of a tensor that both have, plain or": lambda: Row("a", kind="zeros", keep=True),
+    "has no tensor 5.*; it has 0.weight, 0.bias, 1.w": lambda: NameMap.of(Fused, keep=["5.*"]),
+    "keep is a list of names and patterns: write ['1.*']": lambda: NameMap.of(Fused, keep="1.*"),
     "theirs has no place in it": lambda: Row("a", "b", "zeros"),
     "ours has no place in it": lambda: Row("a", "b", "ignore"),
 }

@@ -10,9 +10,9 @@ from program_networks import data, flat
 from torch_twin import Twin, TwinNet
 
 import noeira
-from noeira.errors import NoeiraError, OptionError
+from noeira.errors import CheckpointError, NoeiraError, OptionError
 from noeira.ir.states import EMA
-from noeira.nn import SGD, Cosine, CrossEntropy
+from noeira.nn import SGD, Cosine, CrossEntropy, NameMap
 
 TARGETS = ["reference", "cpu", "cuda-cpu"]
 
@@ -101,6 +101,56 @@ def test_until_the_first_update_the_average_is_what_the_parameters_are() -> None
     program.tensors.load(dict(trained.tensors))
     with program.averaged():
         assert flat(program).tobytes() == flat(trained).tobytes()
+
+
+def test_a_file_before_the_first_update_has_the_parameters_as_averages(tmp_path: Path) -> None:
+    program, trained = program_of(ema=0.5), program_of(seed=1)
+    program.prepare().tensors.load(dict(trained.tensors))
+    program.save(tmp_path / "begun")
+    trained.step(*data(20))
+    trained.tensors.load(tmp_path / "begun", averaged=True)
+    assert flat(program).tobytes() == flat(trained).tobytes()
+
+
+def test_another_program_of_a_network_leaves_its_averages() -> None:
+    program = program_of(ema=0.5)
+    other = noeira.compile(program.module, batch=20)
+    for _ in range(3):
+        program.step(*data(20))
+    last, average = flat(program), program.store.arrays[EMA].copy()
+    with other.averaged():
+        assert flat(other).tobytes() == average.tobytes()
+    assert flat(program).tobytes() == last.tobytes()
+    assert program.store.arrays[EMA].tobytes() == average.tobytes()
+
+
+def test_averages_are_read_from_a_file_of_training(tmp_path: Path) -> None:
+    path, bare = tmp_path / "training.safetensors", tmp_path / "bare.safetensors"
+    program, other = program_of(ema=0.5), noeira.compile(TwinNet, batch=20, target="reference")
+    for _ in range(3):
+        program.step(*data(20))
+    program.save(path)
+    last, average = flat(program), program.store.arrays[EMA].copy()
+    assert last.tobytes() != average.tobytes()
+    for averaged, expected in ((False, last), (True, average)):
+        other.tensors.load(path, averaged=averaged)
+        assert flat(other).tobytes() == expected.tobytes()
+    with program.averaged():
+        program.tensors.save(bare)
+    other.tensors.load(path)
+    other.tensors.load(bare)
+    assert flat(other).tobytes() == average.tobytes()
+    with pytest.raises(CheckpointError) as caught:
+        other.tensors.load(bare, averaged=True)
+    assert str(caught.value) == (
+        f"{bare} has no averages of the parameters: program.save writes them with those of a "
+        "program that is compiled with ema=…"
+    )
+    with pytest.raises(OptionError, match="which need no names="):
+        other.tensors.load(path, averaged=True, names=NameMap.of(TwinNet))
+    # With another choice of averages, training does not go on from the file.
+    with pytest.raises(CheckpointError, match=r"keeps no %ema\."):
+        program_of().restore(path)
 
 
 def test_the_average_comes_back_after_an_error() -> None:

@@ -96,6 +96,8 @@ def test_evaluation_needs_no_optimizer(target: str) -> None:
     with pytest.raises(noeira.NoeiraError, match="cannot be evaluated: compile it with loss="):
         bare.load(evaluation=(x, y))
     with pytest.raises(noeira.DataError, match="or both"):
+        trained.load(y=y)
+    with pytest.raises(noeira.ShapeError, match=r"^the loss takes 1 target, got 0$"):
         trained.load(x)
 
 
@@ -269,7 +271,6 @@ def test_a_loss_that_is_not_finite_stops_with_everything_as_before() -> None:
         (lambda t, x, y: t.fit((x[:7], y[:7])), "7 samples are fewer than one batch of 20"),
         (lambda t, x, y: t.fit((x, y + 9)), "it must be from 0 to 9"),
         (lambda t, x, y: t.fit((x, y), (x, y + 9)), "evaluation y[0] is"),
-        (lambda t, x, y: t.program, "the trainer has no program yet"),
     ],
 )
 def test_bad_data(call, message: str) -> None:

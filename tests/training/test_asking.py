@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from trained import bits, samples, trainer
 
 import noeira
-from noeira.nn import MSE, SGD, Linear, Sequential, Tanh
+from noeira.nn import MSE, SGD, BCEWithLogits, Linear, Sequential, Tanh
 from noeira.training import ConfusionMatrix
 from noeira.training.confusion import confusion_of
 
@@ -118,8 +119,30 @@ def test_what_has_no_matrix(y: np.ndarray, names: Any, message: str) -> None:
 
 def test_a_regression_has_no_matrix() -> None:
     one = noeira.Trainer(Linear[5, 1], loss=MSE, batch=10, optimizer=SGD(), target="reference")
-    with pytest.raises(noeira.DtypeError, match="needs class numbers, integers"):
-        one.confusion_matrix((DATA[0], DATA[0][:, :1]))
+    with pytest.raises(noeira.DataError) as caught:
+        one.confusion_matrix((DATA[0], np.full((47, 1), 0.5, "f4")))
+    assert str(caught.value) == (
+        "y must be 0 or 1, the class that a row's one output is the logit of, not 0.5"
+    )
+    with pytest.raises(noeira.ShapeError, match=re.escape("it must be (47,) or (47, 1)")):
+        one.confusion_matrix((DATA[0], np.zeros((47, 2), "f4")))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
+def test_one_logit_a_row_is_of_two_classes(dtype: str) -> None:
+    one = noeira.Trainer(
+        Linear[5, 1], loss=BCEWithLogits, batch=10, optimizer=SGD(), target="reference"
+    )
+    y = (DATA[1] == 1).astype(dtype)
+    taken = one.predict(DATA[0])[:, 0] > 0
+    expected = np.zeros((2, 2), np.int64)
+    np.add.at(expected, (y.astype(int), taken.astype(int)), 1)
+    assert (expected > 0).all()
+    for shape in ((47,), (47, 1)):
+        matrix = one.confusion_matrix((DATA[0], y.reshape(shape)), names=["no", "yes"])
+        np.testing.assert_array_equal(matrix.array, expected)
+    found = confusion_of(np.array([0.0, 1e-9, -1.0]), np.array([0, 1, 1]), None)
+    np.testing.assert_array_equal(found.array, [[1, 0], [1, 1]])
 
 
 def test_what_is_asked_must_be_a_pair() -> None:

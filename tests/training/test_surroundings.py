@@ -61,9 +61,15 @@ def test_a_schedule_of_epochs_wants_to_know_them() -> None:
     with pytest.raises(noeira.OptionError) as caught:
         one.fit(lambda epoch: iter(batches()), epochs=1)
     assert str(caught.value) == (
-        "the schedule counts epochs, and nobody knows how many batches train gives in one: give a "
-        "list, or let the schedule count steps"
+        "the schedule counts epochs, and nobody knows how many batches train gives in one: write "
+        "trainer.program.epoch_steps = …, give what has a len, such as a list or a DataLoader, or "
+        "let the schedule count steps"
     )
+    counted = trainer(schedule=Cosine(epochs=3))
+    counted.fit(batches(), epochs=3, progress=False)
+    one.program.epoch_steps = 5
+    one.fit(lambda epoch: iter(batches()), epochs=3, progress=False)
+    assert bits(one.program) == bits(counted.program)
 
 
 def test_averages_of_another_training_are_not_evaluated() -> None:
