@@ -19,11 +19,11 @@ from noeira.ir.states import (
     GATHERED_ROWS,
     LEARNING_RATE,
     LOSS,
-    PARAMS,
 )
 from noeira.ir.types import DTYPES
 from noeira.runtime import resume
 from noeira.runtime.arguments import inputs_and_targets, label
+from noeira.runtime.averages import AVERAGED, NO_AVERAGE, begin_averages, exchange
 from noeira.runtime.batches import call_in_parts, call_on_batch, call_on_rows
 from noeira.runtime.entries import ADVICE, EPOCHS_UNKNOWN, BuildResident, Entries
 from noeira.runtime.interrupts import PutOff
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.runtime.built_unit import BuiltUnit
-
-
-# Why nothing can be made of training now, and no average taken.
-AVERAGED = "inside averaged() the network has its averages: train, save and restore after the block"
-NO_AVERAGE = "there is no average of the parameters: compile(…, ema=0.999)"
 
 
 class Metric(Protocol):
@@ -252,7 +247,7 @@ class Program(Entries):
         self.check_open()
         with self.store.lock:
             self.check_parameters()
-            self.begin_averages()
+            begin_averages(self)
             resume.save(self, path)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -361,27 +356,13 @@ class Program(Entries):
             raise NoeiraError(NO_AVERAGE)
         with PutOff(), self.store.lock:
             self.check_parameters()
-            self.begin_averages()
-            self.exchange_averages()
+            begin_averages(self)
+            exchange(self.store)
         try:
             yield
         finally:
             with PutOff():
-                self.exchange_averages()
-
-    def begin_averages(self) -> None:
-        """Until this program's first update, which begins its averages, let them be what the
-        parameters are by now.
-        """
-        states = self.entry(STEP).graph.states if self.trains else ()
-        if any(state.value.name == EMA for state in states) and not self.updates:
-            self.store.current(EMA)[...] = self.store.current(PARAMS)
-
-    def exchange_averages(self) -> None:
-        """Let parameters and averages change places."""
-        with self.store.lock:
-            self.store.exchange(PARAMS, EMA)
-            self.store.averaged = not self.store.averaged
+                exchange(self.store)
 
     def learning_rate(self) -> np.ndarray:
         """The state %lr."""

@@ -6,7 +6,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
@@ -40,8 +40,13 @@ class Losses(Loss):
         super().check()
 
     @classmethod
+    def losses(cls) -> tuple[type[Loss], ...]:
+        """The losses, in order."""
+        return cast("tuple[type[Loss], ...]", cls.LOSSES)
+
+    @classmethod
     def predictions(cls) -> int:
-        return sum(part.predictions() for part in cls.LOSSES)
+        return sum(part.predictions() for part in cls.losses())
 
     @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
@@ -50,7 +55,7 @@ class Losses(Loss):
     @classmethod
     def compose(cls) -> Signature:
         parts = [part.shapes().apart(index) for index, part in enumerate(cls.LOSSES)]
-        counts = [part.predictions() for part in cls.LOSSES]
+        counts = [part.predictions() for part in cls.losses()]
         pairs = list(zip(parts, counts, strict=True))
         outputs = [pattern for part, count in pairs for pattern in part.inputs[:count]]
         targets = [pattern for part, count in pairs for pattern in part.inputs[count:]]
@@ -73,7 +78,7 @@ class Losses(Loss):
     def trace(cls, scope: Scope, *given: Value) -> Value:
         outputs, targets = iter(given[: cls.predictions()]), iter(given[cls.predictions() :])
         losses = list[Value]()
-        for name, part in cls.inside:
+        for (name, _), part in zip(cls.inside, cls.losses(), strict=True):
             own = itertools.islice(outputs, part.predictions())
             rest = itertools.islice(targets, len(part.shapes().inputs) - part.predictions())
             losses.append(scope.child(name, part).run(*own, *rest))
