@@ -151,7 +151,7 @@ def test_a_result_called_like_that_of_a_metric_makes_way() -> None:
     options = {"loss": MSE, "metrics": [MeanOutput], "batch": 2, "target": "reference"}
     program = noeira.compile(net, **options)
     program.load(evaluation=(x, x))
-    assert program.evaluate() == {"loss": 0.0, "meanoutput": 1.0}
+    assert program.evaluate() == {"loss": 0.0, "mean_output": 1.0}
 
 
 def test_no_hint_takes_the_name_of_a_state_of_the_optimizer() -> None:

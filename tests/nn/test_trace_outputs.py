@@ -95,4 +95,4 @@ def test_a_loss_and_the_count_of_a_metric_may_be_literals(target: str):
     assert program.gradients(x[:2], y[:2]) == program.step(x[:2], y[:2]) == 2.5
     program.load(evaluation=(x, y))
     mean = float(program.forward(x).mean())
-    assert program.evaluate() == {"loss": 2.5, "meanoutput": pytest.approx(mean)}
+    assert program.evaluate() == {"loss": 2.5, "mean_output": pytest.approx(mean)}

@@ -15,7 +15,7 @@ ARGUMENTS = {"mnist_mlp.py": ("--epochs", "1", "--explain")}
 LAST_LINES = {
     "fused_vs_unfused.py": r"after 100 steps every loss and every parameter has the same bits",
     "inspect_kernels.py": r"\}",
-    "mnist_mlp.py": r"test accuracy \d+\.\d % \(1 epoch, \d+\.\d s\)",
+    "mnist_mlp.py": r"test accuracy \d+\.\d % \(1 epoch, \d+\.\d m?s\)",
     "new_op.py": r"loss \d\.\d{4} -> 0\.0\d{3} in 500 steps on target (cpu|reference)",
 }
 
