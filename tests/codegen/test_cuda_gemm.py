@@ -63,7 +63,7 @@ def test_every_shape_by_rule(dtype: str, transposes: tuple[bool, bool], tmp_path
     check_products(numbered([choose_cuda_gemm(g, dtype, TARGET.machine) for g in gemms]), tmp_path)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", pytest.param("f64", marks=pytest.mark.slow)])
 def test_every_tile(dtype: str, tmp_path: Path) -> None:
     cuts = list[CudaGemmCut]()
     for number, (rows, columns, depth, down, across) in enumerate(TILES[dtype]):

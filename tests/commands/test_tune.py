@@ -52,7 +52,7 @@ SHAPES = ((37, 50, 19), (1, 300, 70), (130, 7, 33))
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", pytest.param("f64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("turned", ["nn", "tn", "nt"])
 def test_every_candidate_computes_the_product(turned: str, dtype: str) -> None:
     toolchain = c_toolchain()

@@ -79,6 +79,7 @@ def test_steps_of_the_mlp_follow_those_of_c() -> None:
     assert losses["cpu"][-1] < 0.7 < losses["cpu"][0]
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_accuracy_after_200_steps_is_that_of_c() -> None:
     mnist, accuracy = MNIST(), {}
