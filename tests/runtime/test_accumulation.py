@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needs import needs_cxx
 from program_networks import Small, data, flat
 
 import noeira
@@ -16,7 +17,7 @@ from noeira.job import job_of
 from noeira.nn import MSE, SGD, Adam, ClipNorm, CrossEntropy, Linear
 from noeira.runtime.entry_point import EntryPoint
 
-TARGETS = ["reference", "cpu", "cuda-cpu"]
+TARGETS = ["reference", "cpu", pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow])]
 
 
 def program_of(accumulate: int, target: str = "cpu", **options: object) -> noeira.Program:

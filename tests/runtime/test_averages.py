@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needs import needs_cxx
 from program_networks import data, flat
 from torch_twin import Twin, TwinNet
 
@@ -14,7 +15,7 @@ from noeira.errors import CheckpointError, NoeiraError, OptionError
 from noeira.ir.states import EMA
 from noeira.nn import SGD, Cosine, CrossEntropy, NameMap
 
-TARGETS = ["reference", "cpu", "cuda-cpu"]
+TARGETS = ["reference", "cpu", pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow])]
 
 
 def program_of(target: str = "cpu", **options: object) -> noeira.Program:

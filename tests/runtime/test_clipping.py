@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from needs import needs_cxx
 from program_networks import data, flat
 from torch_twin import Twin, TwinNet
 
@@ -11,7 +12,7 @@ import noeira
 from noeira.errors import NotFiniteError
 from noeira.nn import SGD, ClipAdaptive, ClipNorm, ClipValue, CrossEntropy, Linear
 
-TARGETS = ["reference", "cpu", "cuda-cpu"]
+TARGETS = ["reference", "cpu", pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow])]
 
 
 def program_of(clip: object, target: str = "cpu") -> noeira.Program:

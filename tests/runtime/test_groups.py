@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from needs import needs_cxx
 from program_networks import data
 from torch_twin import Twin, TwinNet
 
@@ -11,7 +12,7 @@ from noeira.errors import OptionError
 from noeira.nn import AdamW, CrossEntropy, Group, LinearReLU, Sequential
 from noeira.stages import stages_of
 
-TARGETS = ["reference", "cpu", "cuda-cpu"]
+TARGETS = ["reference", "cpu", pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow])]
 FROZEN = Group(frozen=True)
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from needs import needs_cxx
 from program_networks import data, flat
 from torch_twin import Twin, TwinNet
 
@@ -13,7 +14,7 @@ import noeira
 from noeira.errors import NoeiraError, OptionError
 from noeira.nn import SGD, Adam, Constant, Cosine, CrossEntropy, StepDecay, Warmup, WarmupCosine
 
-TARGETS = ["reference", "cpu", "cuda-cpu"]
+TARGETS = ["reference", "cpu", pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow])]
 
 
 def program_of(schedule: object, target: str = "cpu", **options: object) -> noeira.Program:
