@@ -161,6 +161,17 @@ def test_a_pack_lies_in_a_flat_state_whose_gaps_it_has() -> None:
     check_run(plan, arrays(plan.graph))
 
 
+def test_a_pack_of_some_members_is_copied_into_a_flat_state() -> None:
+    """The others are zero, and the state's old value is not."""
+    builder, params, _ = flat(4)
+    part = emit(builder, "relu", builder.input("x", f32(4)))
+    whole = emit(builder, "pack", part, layout="net", size=64, offsets=(32,), hint="p")
+    builder.update(params, whole)
+    copies, plan = owned(builder.done([]))
+    assert copies == ["%p.copy of %p"]
+    check_run(plan, arrays(plan.graph))
+
+
 def test_a_part_that_reads_what_it_overwrites() -> None:
     builder = Builder("test")
     layout = lay_out("net", {"w": (32,), "u": (32,)})
