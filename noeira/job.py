@@ -25,6 +25,7 @@ from noeira.ir.entry import (
 from noeira.ir.graph import ROOT, ComputeGraph, Input, Origin
 from noeira.ir.groups import freezes
 from noeira.ir.op import op
+from noeira.ir.orders import IMAGES
 from noeira.ir.states import COUNTER, EPOCH, GRAD_NORM, LOSS, ORDER, SEED
 from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
@@ -40,6 +41,7 @@ from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
+from noeira.passes.order import Order
 from noeira.passes.own import Own
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
@@ -223,8 +225,14 @@ class Job:
 
 def dump_of(graph: ComputeGraph, passes: tuple[Pass, ...] = ()) -> Dump:
     """A traced graph with the passes still to run: the given ones, then those of every compile."""
-    todo = (*passes, DeadCodeElimination(), Fuse(), Own(), Schedule())
+    orders = (Order(),) if has_axes_of_images(graph) else ()
+    todo = (*passes, *orders, DeadCodeElimination(), Fuse(), Own(), Schedule())
     return Dump(graph, ("trace",), tuple(map(str, todo)))
+
+
+def has_axes_of_images(graph: ComputeGraph) -> bool:
+    """Whether a value has as many axes as images: then an order may be wanted of it."""
+    return any(len(v.type.shape) in IMAGES for node in graph.nodes for v in node.outputs)
 
 
 @takes(CompileOptions)

@@ -104,6 +104,7 @@ class Phases:
 
 def phases_of(node: Node) -> Phases:
     """The phases of a node, fused or not."""
+    node = node.laid
     return divided(Order(node.parts), node.inputs, node.outputs)
 
 
@@ -115,6 +116,7 @@ def body_of(node: Node) -> Body:
 
 def joined(parts: Sequence[Node], order: Order) -> Phases:
     """The phases of parts that may become one node, of which every result is given."""
+    parts = [part.laid for part in parts]
     made = {v.name for part in parts for v in part.outputs}
     inputs = dict.fromkeys(v for part in parts for v in part.inputs if v.name not in made)
     launching = (part for part in parts if part.launches)

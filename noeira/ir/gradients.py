@@ -268,5 +268,5 @@ def check_cotangent(giver: str, operand: str, value: Value, cotangent: Any) -> N
             f"{giver} gave {cotangent!r} for {operand}: it must be what back.emit gave"
         )
     wanted = TensorType(value.type.dtype, value.type.shape)
-    if replace(cotangent.type, layout=None) != wanted:
+    if replace(cotangent.type, layout=None, order="") != wanted:
         raise VerifyError(f"{giver} gave {cotangent.type} for {operand}, which is {wanted}")

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from noeira.ir.kinds import Kind, kind_called
+from noeira.ir.orders import laid
 from noeira.ir.types import Layout, Member, TensorType
 from noeira.ir.value import Value
 
@@ -119,14 +120,21 @@ class Node:
         return self.op.types(self.attrs, [v.type for v in self.inputs])
 
     @cached_property
+    def laid(self) -> Node:
+        """The node as kernels see it, see `noeira.ir.orders`."""
+        return laid(self)
+
+    @cached_property
     def kind(self) -> Kind:
         """What a kernel may join it with, see `Op.kind_of`."""
-        return kind_called(self.op.kind_of(self.attrs, *self.types), self.op.name)
+        lies = self.laid
+        return kind_called(self.op.kind_of(lies.attrs, *lies.types), self.op.name)
 
     @cached_property
     def rows(self) -> TensorType:
         """What the kernel of an anchor takes row by row, see `Op.rows`."""
-        return self.op.rows(self.attrs, *self.types)
+        lies = self.laid
+        return self.op.rows(lies.attrs, *lies.types)
 
     def __str__(self) -> str:
         from noeira.ir.text.printer import node_lines

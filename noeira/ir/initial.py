@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from noeira.ir.graph import State
+from noeira.ir.orders import member_of
 from noeira.ir.random import INITIAL_STREAM, Distribution, write
 from noeira.ir.states import SEED
 from noeira.ir.types import Layout, computed
@@ -25,6 +26,8 @@ def begin_state(
     Initial value i, counted over all states in order and over the members of each, is drawn from
     stream INITIAL_STREAM + i. Raises DtypeError for numbers that do not fit in the state's dtype.
     """
+    import numpy as np
+
     if state.value.name == SEED:
         array[...] = seed
     if not state.initial:
@@ -36,15 +39,19 @@ def begin_state(
     for text, part in zip(state.initial, parts(layouts, state, array), strict=True):
         distribution = Distribution.parse(text)
         distribution.check_fits(str(state.value), type.dtype)
-        write(distribution, seed, stream, part, dtype)
+        # Elements are numbered along the axes of the shape, in whatever order these lie.
+        drawn = part if part.flags.c_contiguous else np.empty(part.shape, part.dtype)
+        write(distribution, seed, stream, drawn.reshape(-1), dtype)
+        if drawn is not part:
+            part[...] = drawn
         stream += 1
 
 
 def parts(layouts: Sequence[Layout], state: State, array: np.ndarray) -> Iterator[np.ndarray]:
-    """The members of a state as flat views of its memory; all of it, if it has none."""
+    """The members of a state as views of its memory; all of it, if it has none."""
     if not state.members:
-        yield array.reshape(-1)
+        yield array
         return
     layout = next(layout for layout in layouts if layout.name == state.value.type.layout)
     for member in layout.members:
-        yield array[member.offset : member.end]
+        yield member_of(array, member)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import VerifyError
 from noeira.ir.arrays import dtype_name, rounded, widened
 from noeira.ir.graph import ComputeGraph, Node
+from noeira.ir.orders import member_of
 from noeira.ir.types import ROUNDED, TensorType
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def interpret(
     values = dict(given)
     for state in graph.states:
         for value, member in graph.members(state):
-            flat = values[state.value.name]
-            values[value.name] = flat[member.offset : member.end].reshape(member.shape)
+            values[value.name] = member_of(values[state.value.name], member)
     # Overflow and invalid operations give infinities and NaN, as they do in a kernel, and no
     # warnings.
     with np.errstate(all="ignore"):

@@ -17,6 +17,7 @@ from noeira.ir.cost import Cost
 from noeira.ir.definition import check_definition, check_given
 from noeira.ir.graph import Attrs
 from noeira.ir.kinds import KINDS
+from noeira.ir.orders import ordered, plain, stored
 from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Op:
     def found_types(self, attrs: Any, operands: Sequence[TensorType]) -> Types:
         """What `types` gives, as the shape rule finds it."""
         check_given(self, attrs)
-        arguments = self.arguments(attrs, operands)
+        arguments = self.arguments(attrs, [plain(type) for type in operands])
         self.check_axes("an operand", operands)
         found = self.infer(attrs, *arguments)
         if not isinstance(found, tuple) or not all(isinstance(t, TensorType) for t in found):
@@ -191,7 +192,8 @@ class Op:
                 f"infer of {self.name} gives {len(found)} types for its results, {named}"
             )
         self.check_axes("its result", found)
-        return found
+        orders = self.orders(attrs, operands, found)
+        return tuple(map(ordered, found, orders)) if orders else found
 
     def check_axes(self, what: str, types: Sequence[TensorType]) -> None:
         """Raises ShapeError for a type with an axis that has no elements."""
@@ -257,6 +259,26 @@ class Op:
         A view has one result.
         """
         return None
+
+    def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
+        """The order that each result lies in, given the types of operands and, row major, of
+        results; nothing if all are row major.
+        """
+        return ()
+
+    def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
+        """The order that its kernel takes each operand in; None where it takes any."""
+        return ("",) * len(operands)
+
+    def lies_otherwise(self, attrs: Any) -> bool:
+        """Whether `laid` changes a node even if no value of it has an order."""
+        return False
+
+    def laid(self, attrs: Any, operands: Types, results: Types) -> tuple[Any, Types, Types]:
+        """Attributes, operands and results as kernels see them: the types as they lie in memory,
+        row major, in the orders that there are.
+        """
+        return attrs, tuple(map(stored, operands)), tuple(map(stored, results))
 
     @property
     def launches(self) -> bool:

@@ -51,7 +51,7 @@ class Order:
     """
 
     def __init__(self, parts: Sequence[Node]) -> None:
-        self.parts = seen_through(parts)
+        self.parts = seen_through([part.laid for part in parts])
         self.reads, self.readers = links(self.parts)
         self.level, self.follows = self.levels()
         self.slot, self.anchors = self.slots()

@@ -106,16 +106,20 @@ def padded(nbytes: int) -> int:
 
 @dataclass(frozen=True)
 class TensorType:
-    """A dense row-major tensor, `f32[100, 784]`, or a flat one with the parts of `f32 @net`."""
+    """A dense tensor, `f32[100, 784]`, or a flat one with the parts of `f32 @net`. It lies row
+    major, or in another order of its axes, `f32[32, 64, 16, 16] nhwc`, see `noeira.ir.orders`.
+    """
 
     dtype: str
     shape: tuple[int, ...]
     layout: str | None = None
+    order: str = ""
 
     def __str__(self) -> str:
         if self.layout is not None:
             return f"{self.dtype} @{self.layout}"
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        order = f" {self.order}" if self.order else ""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]{order}"
 
     @property
     def size(self) -> int:
@@ -164,12 +168,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Member:
-    """A named part of a layout: its shape, its first element; decay: weight decay acts on it."""
+    """A named part of a layout: its shape, its first element, the order in which its axes lie
+    there; decay: weight decay acts on it.
+    """
 
     name: str
     shape: tuple[int, ...]
     offset: int
     decay: bool = False
+    order: str = ""
 
     @property
     def size(self) -> int:
@@ -183,7 +190,8 @@ class Member:
 
     def __str__(self) -> str:
         shape = f"[{', '.join(map(str, self.shape))}]"
-        return f"{self.name}: {shape} @ {self.offset}{' decay' if self.decay else ''}"
+        order = f" {self.order}" if self.order else ""
+        return f"{self.name}: {shape}{order} @ {self.offset}{' decay' if self.decay else ''}"
 
 
 @dataclass(frozen=True)
@@ -211,12 +219,21 @@ def aligned(elements: int) -> int:
     return -(-elements // LAYOUT_ALIGNMENT) * LAYOUT_ALIGNMENT
 
 
+NO_ORDERS: Mapping[str, str] = {}
+
+
 def lay_out(
-    name: str, shapes: Mapping[str, tuple[int, ...]], decayed: Collection[str] = ()
+    name: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    decayed: Collection[str] = (),
+    orders: Mapping[str, str] = NO_ORDERS,
 ) -> Layout:
-    """Place tensors one after the other, in the order given; weight decay acts on some."""
+    """Place tensors one after the other, in the order given; weight decay acts on some. orders: in
+    which the axes of some lie.
+    """
     offset, members = 0, list[Member]()
     for member, shape in shapes.items():
-        members.append(Member(member, shape, offset, member in decayed))
+        order = orders.get(member, "")
+        members.append(Member(member, shape, offset, member in decayed, order))
         offset = aligned(members[-1].end)
     return Layout(name, offset, tuple(members))

@@ -139,7 +139,7 @@ def check_state(graph: ComputeGraph, state: State) -> None:
         if layout is None:
             raise VerifyError(f"{value} has members but no layout")
         wanted = [
-            Value(m.name, replace(value.type, shape=m.shape, layout=None))
+            Value(m.name, replace(value.type, shape=m.shape, layout=None, order=m.order))
             for m in graph.layout(layout).members
         ]
         if list(state.members) != wanted:

@@ -65,14 +65,16 @@ class Vjp(Extends):
             part = found.get(member.name)
             if part is None:
                 zero = builder.emit("constant", value=0.0, dtype=member.type.dtype, hint="zero")
-                shape = member.type.shape
-                part = builder.emit("broadcast", zero, shape=shape, hint=f"d.{member.name}")
+                about = {"shape": member.type.shape, "order": member.type.order}
+                part = builder.emit("broadcast", zero, **about, hint=f"d.{member.name}")
             parts.append(part)
+        orders = tuple(member.type.order for member in wanted)
         builder.emit(
             "pack",
             *parts,
             layout=layout.name,
             size=layout.size,
             offsets=tuple(layout.member(member.name).offset for member in wanted),
+            orders=orders if any(orders) else (),
             hint=GRADS,
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import CheckpointError
 from noeira.ir.arrays import dtype_name, in_float_dtype, overflow
 from noeira.ir.graph import TRACE, State
+from noeira.ir.orders import member_of
 from noeira.ir.states import BUFFERS, PARAMS, is_reserved
 from noeira.ir.types import Layout
 from noeira.runtime.safetensors_header import called
@@ -42,7 +43,7 @@ def named(
         return
     prefix = f"{mark}{name}." if mark else ""
     for member in next(one for one in layouts if one.name == layout).members:
-        yield f"{prefix}{member.name}", array[member.offset : member.end].reshape(member.shape)
+        yield f"{prefix}{member.name}", member_of(array, member)
 
 
 def assign(

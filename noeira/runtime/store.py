@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
+from noeira.ir.orders import member_of
 from noeira.ir.states import BUFFERS, GRADIENTS, PARAMS, optimizer_state
-from noeira.ir.types import ALIGNMENT, Layout, Member, TensorType
+from noeira.ir.types import ALIGNMENT, Layout, TensorType
 from noeira.runtime.arguments import elements
 from noeira.runtime.fork import Lock
 
@@ -150,10 +151,10 @@ class Store:
             state = KINDS[kind]
             there = state in self.memory
             flat = self.current(state) if there else self.array(state, self.flat_type())
-            return part(flat, self.layout.member(name))
+            return member_of(flat, self.layout.member(name))
         if name in self.memory:
             return self.current(name)
-        return part(self.current(BUFFERS), self.buffers.member(name))
+        return member_of(self.current(BUFFERS), self.buffers.member(name))
 
     def moment(self, moment: str, name: str) -> np.ndarray:
         """What the optimizer of the network keeps of a parameter under the name `moment`.
@@ -172,9 +173,4 @@ class Store:
                 f"{moment} of {name}: the programs of this network have {those}; "
                 f"there must be one: compile(net, loss=…, optimizer=…)"
             )
-        return part(self.current(found[0]), self.layout.member(name))
-
-
-def part(flat: np.ndarray, member: Member) -> np.ndarray:
-    """A member of a layout as a view of flat memory."""
-    return flat[member.offset : member.end].reshape(member.shape)
+        return member_of(self.current(found[0]), self.layout.member(name))

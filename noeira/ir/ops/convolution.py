@@ -18,7 +18,7 @@ from noeira.ir.geometry import Geometry, Sizes, image_of, paddings, per_axis, we
 from noeira.ir.geometry_samples import CASES, with_bias
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import Op
+from noeira.ir.images import ImageOp
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.types import TensorType
 
@@ -50,10 +50,10 @@ class AdjointAttrs(ConvolutionAttrs):
     size: tuple[int, ...] = ()
 
 
-class Convolving(Op):
+class Convolving(ImageOp):
     """The parent of the three: what they have in common is the geometry."""
 
-    kind, Attrs = "contraction", AdjointAttrs
+    kind, Attrs, weights = "contraction", AdjointAttrs, ("weight",)
     takes = frozenset({"tail"})
 
     def geometry(self, attrs: Any, *types: TensorType | None) -> Geometry:
@@ -193,7 +193,7 @@ class TransposedConvolution(Convolving):
     d [N, F, *P], weight [F, C/groups, *K], bias [C] (optional) -> [N, C, *size]
     """
 
-    name, operands = "transposed_convolution", ("d", "weight", "bias")
+    name, operands, images = "transposed_convolution", ("d", "weight", "bias"), ("d",)
 
     def geometry(self, attrs: AdjointAttrs, *types: Any) -> Geometry:
         last = attrs.channels_last
@@ -266,7 +266,8 @@ class ConvolutionWeight(Convolving):
     x [N, C, *S], d [N, F, *P] -> [F, C/groups, *size]
     """
 
-    name, operands = "convolution_weight", ("x", "d")
+    name, operands, images = "convolution_weight", ("x", "d"), ("x", "d")
+    results_images, results_weights = (), ("",)
 
     def geometry(self, attrs: AdjointAttrs, *types: Any) -> Geometry:
         last = attrs.channels_last

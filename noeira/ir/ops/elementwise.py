@@ -17,11 +17,12 @@ from noeira.ir.checks import check_float, check_number, expect
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
+from noeira.ir.orders import IMAGES, lying_along, order_in, order_together, stored
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr
 from noeira.ir.scalar_numpy import evaluate
 from noeira.ir.states import COUNTER
-from noeira.ir.types import DTYPE_BYTES, TensorType, computed_in
+from noeira.ir.types import DTYPE_BYTES, TensorType, Types, computed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -201,6 +202,21 @@ class Elementwise(Op):
             found[name] = reduce_to(back, full, given[name].type.shape)
         return found
 
+    def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
+        # Random numbers follow from the number of an element, by the axes of its shape.
+        drawn = self.numbers and scalar.keys(self.expression(attrs))
+        order = "" if drawn else order_together(operands, results[0])
+        return (order,) if order else ()
+
+    def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
+        (result,) = self.types(attrs, operands)
+        return tuple(order_in(type.shape, result) for type in operands)
+
+    def laid(self, attrs: Any, operands: Types, results: Types) -> tuple[Any, Types, Types]:
+        (result,) = results
+        lie = tuple(lying_along(type, result) for type in operands)
+        return attrs, lie, (stored(result),)
+
     def may_overwrite(self, attrs: Any, *types: TensorType | None) -> dict[str, tuple[str, ...]]:
         (whole,) = self.infer(attrs, *types)
         same = whole.size, whole.size * DTYPE_BYTES[whole.dtype]
@@ -274,7 +290,11 @@ def reduce_to(back: Backward, full: Value, shape: tuple[int, ...], scale: float 
     """`scale` times the sum of a cotangent over the axes along which an operand of that shape was
     repeated, over each run of neighbours by itself.
     """
-    runs = neighbours(repeated_axes(shape, full.type.shape), full.type.shape)
+    axes = repeated_axes(shape, full.type.shape)
+    runs = neighbours(axes, full.type.shape)
+    # All but the channels of images lie side by side in memory.
+    if len(full.type.shape) in IMAGES and axes == (0, *range(2, len(full.type.shape))):
+        runs = [axes]
     if not runs and scale != 1.0:
         full = back.emit("scale", full, factor=scale)
     # The last run first, so that the numbers of the axes before it stay.

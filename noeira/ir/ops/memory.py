@@ -15,6 +15,7 @@ from noeira.ir.cost import Cost
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import IndexLimit, Limits, Op
+from noeira.ir.orders import flattened
 from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
 from noeira.ir.storage import Holding, Inside, Literal
 from noeira.ir.types import DTYPE_BYTES, TensorType, Types
@@ -70,11 +71,14 @@ class Constant(Op):
 
 @dataclass(frozen=True)
 class PackAttrs(graph.Attrs):
-    """layout: the name of the layout; size: its elements; offsets: where each operand begins."""
+    """layout: the name of the layout; size: its elements; offsets: where each operand begins;
+    orders: in which the axes of each lie, if not all are row major.
+    """
 
     layout: str = ""
     size: int = 0
     offsets: tuple[int, ...] = ()
+    orders: tuple[str, ...] = ()
 
 
 class Pack(Op):
@@ -89,6 +93,8 @@ class Pack(Op):
             raise ShapeError(f"pack: {len(parts)} operands for {len(attrs.offsets)} offsets")
         if any(part.dtype != parts[0].dtype for part in parts):
             raise DtypeError("pack: operands must have one dtype")
+        if attrs.orders and len(attrs.orders) != len(parts):
+            raise ShapeError(f"pack: {len(parts)} operands in {len(attrs.orders)} orders")
         if attrs.offsets[0] < 0:
             raise ShapeError(f"pack: the offset {attrs.offsets[0]} is negative")
         ends = [o + p.size for o, p in zip(attrs.offsets, parts, strict=True)]
@@ -102,9 +108,13 @@ class Pack(Op):
         import numpy as np
 
         flat = np.zeros(attrs.size, parts[0].dtype)
-        for offset, part in zip(attrs.offsets, parts, strict=True):
-            flat[offset : offset + part.size] = part.ravel()
+        orders = attrs.orders or ("",) * len(parts)
+        for offset, order, part in zip(attrs.offsets, orders, parts, strict=True):
+            flat[offset : offset + part.size] = flattened(part, order)
         return (flat,)
+
+    def kernel_orders(self, attrs: PackAttrs, operands: Types) -> tuple[str | None, ...]:
+        return attrs.orders or ("",) * len(operands)
 
     def storage(self, attrs: PackAttrs, operands: Types) -> Holding:
         return Holding(attrs.offsets)
@@ -173,6 +183,12 @@ class Copy(Op):
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         return limits
+
+    def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
+        return (operands[0].order,)
+
+    def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
+        return (None,)
 
     def moved_together(self, attrs: Any, x: TensorType) -> int:
         return x.size

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
 from noeira.ir import graph
@@ -14,12 +14,13 @@ from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise, reduce_to
+from noeira.ir.orders import IMAGES, ORDERS, arranged, canonical, stored
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.scalar import Expr, var
-from noeira.ir.types import TensorType, computed
+from noeira.ir.types import TensorType, Types, computed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
@@ -60,6 +61,20 @@ class Sum(Op):
         if common_shape((d.type.shape, kept)) != kept:
             d = back.emit("reshape", d, shape=kept)
         return {"x": back.emit("broadcast", d, shape=x.shape, scale=attrs.scale)}
+
+    def kernel_orders(self, attrs: SumAttrs, operands: Types) -> tuple[str | None, ...]:
+        (x,) = operands
+        axes = summed_axes(attrs.axes, x)
+        tried = (x.order, "", IMAGES.get(len(x.shape), ""))
+        return (canonical(x.shape, next(one for one in tried if lies_well(x, axes, one))),)
+
+    def laid(self, attrs: SumAttrs, operands: Types, results: Types) -> tuple[Any, Types, Types]:
+        (x,) = operands
+        if x.order:
+            axes = summed_axes(attrs.axes, x)
+            places = tuple(sorted(ORDERS[x.order].index(axis) for axis in axes))
+            attrs = replace(attrs, axes=places)
+        return attrs, (stored(x),), results
 
     def batches(self, attrs: SumAttrs, x: TensorType) -> tuple[int, int, int]:
         """x as batches of rows by columns: what comes before the axes, they themselves, the rest.
@@ -109,7 +124,7 @@ class Sum(Op):
             BadSample((f32(3),), "sum: 1e+300 does not fit in f32", {"scale": 1e300}),
             BadSample((f32(3, 4),), "has no axis 2", {"axes": (2,)}),
             BadSample((f32(3, 4),), "axis 1 twice", {"axes": (1, -1)}),
-            BadSample((f32(3, 4, 5),), "sum over [2], then over [0]", {"axes": (0, 2)}),
+            BadSample((f32(3, 4, 5, 6),), "sum over [2], then over [0]", {"axes": (0, 2)}),
             BadSample((f32(3, 4, 5, 6),), "sum over [3], then over [0, 1]", {"axes": (0, 1, -1)}),
         )
 
@@ -125,7 +140,7 @@ def summed_axes(axes: tuple[int, ...], x: TensorType) -> tuple[int, ...]:
         twice = next(axis for axis in found if found.count(axis) > 1)
         raise ShapeError(f"sum: {list(axes)} names axis {twice} twice")
     runs = neighbours(found, x.shape)
-    if len(runs) > 1:
+    if len(runs) > 1 and not lies_well(x, found, IMAGES.get(rank, "")):
         raise ShapeError(
             f"sum: axes {list(axes)} of {x} do not lie side by side: {one_by_one(runs)}"
         )
@@ -137,12 +152,24 @@ def one_by_one(runs: list[tuple[int, ...]]) -> str:
     return f"sum over {', then over '.join(str(list(run)) for run in reversed(runs))}"
 
 
+def lies_well(x: TensorType, axes: Sequence[int], order: str) -> bool:
+    """Whether axes of x lie side by side in memory in an order, and what is left of x without them
+    is row major.
+    """
+    if not order:
+        return len(neighbours(axes, x.shape)) == 1
+    places = [ORDERS[order].index(axis) for axis in axes]
+    left = [axis for axis in ORDERS[order] if axis not in axes and x.shape[axis] != 1]
+    return len(neighbours(places, arranged(x.shape, order))) == 1 and left == sorted(left)
+
+
 @dataclass(frozen=True)
 class BroadcastAttrs(graph.Attrs):
-    """shape: of the result; scale: a factor."""
+    """shape: of the result; scale: a factor; order: in which the axes of the result lie."""
 
     shape: tuple[int, ...] = ()
     scale: float = 1.0
+    order: str = ""
 
 
 class Broadcast(Elementwise):
@@ -163,6 +190,16 @@ class Broadcast(Elementwise):
                 "aligned at the right, axes must be equal, or 1 in x"
             )
         return attrs.shape
+
+    def orders(self, attrs: BroadcastAttrs, operands: Types, results: Types) -> tuple[str, ...]:
+        return (attrs.order,) if attrs.order else super().orders(attrs, operands, results)
+
+    def laid(
+        self, attrs: BroadcastAttrs, operands: Types, results: Types
+    ) -> tuple[Any, Types, Types]:
+        shape = arranged(attrs.shape, results[0].order)
+        _, *types = super().laid(attrs, operands, results)
+        return (replace(attrs, shape=shape, order=""), *types)
 
     def vjp(self, attrs: BroadcastAttrs, back: Backward) -> dict[str, Value]:
         # The sum takes the factor: no op is needed for it.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from noeira.errors import NoeiraError, ParseError
+from noeira.ir.orders import ORDERS, ordered
 from noeira.ir.types import DTYPE_BYTES, Layout, Range, TensorType
 
 TOKEN = re.compile(
@@ -153,7 +154,7 @@ class Line:
         return tuple(found)
 
     def type(self, layouts: dict[str, Layout]) -> TensorType:
-        """`f32[100, 784]` or `f32 @net`."""
+        """`f32[100, 784]`, `f32[2, 3, 8, 8] nhwc` or `f32 @net`."""
         dtype = self.take("word", "a type such as f32[100, 784]")
         if dtype not in DTYPE_BYTES:
             self.position -= 1
@@ -163,7 +164,11 @@ class Line:
             if name not in layouts:
                 raise self.error(f"there is no layout @{name}")
             return TensorType(dtype, (layouts[name].size,), name)
-        return TensorType(dtype, self.shape())
+        return ordered(TensorType(dtype, self.shape()), self.order())
+
+    def order(self) -> str:
+        """The order in which the axes of a shape lie, or nothing."""
+        return self.take("word", "an order") if self.peek() in ORDERS else ""
 
     def number_or_range(self) -> Any:
         """`3`, `0.5`, `inf`, `0:64`, `0:64 (weight_decay = 0.0)`"""

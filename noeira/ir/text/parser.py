@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from noeira.errors import ParseError
 from noeira.ir.graph import TRACE, ComputeGraph, Group, Input, State, Update
+from noeira.ir.orders import ORDERS
 from noeira.ir.random import Distribution
 from noeira.ir.text.lexer import Line, expected_error, parsing, significant
 from noeira.ir.text.nodes import NodeReader
@@ -103,11 +104,14 @@ class GraphReader:
         if text.strip() == "}":
             self.layouts[layout.name], self.layout = layout, None
             return
-        found = re.fullmatch(r"\s*(\S+): (\[[\d, ]*\]) @ (\d+)( decay)?\s*", text)
+        found = re.fullmatch(r"\s*(\S+): (\[[\d, ]*\])( \w+)? @ (\d+)( decay)?\s*", text)
         if not found:
             raise expected_error(text, number, "a member such as 0.weight: [4, 3] @ 0, or }")
-        shape, offset = Line(found[2], number).shape(), Line(found[3], number).integer()
-        member = Member(found[1], shape, offset, found[4] is not None)
+        shape, offset = Line(found[2], number).shape(), Line(found[4], number).integer()
+        order = (found[3] or "").strip()
+        if order and order not in ORDERS:
+            raise expected_error(text, number, f"one of the orders {', '.join(ORDERS)}")
+        member = Member(found[1], shape, offset, found[5] is not None, order)
         self.layout = replace(layout, members=(*layout.members, member))
 
     def declare(self, line: Line) -> Value:

@@ -274,7 +274,8 @@ def flat_layout(cls: type[Module]) -> Layout:
     infos = cls.parameters().values()
     order = sorted(infos, key=lambda info: not info.decay)
     decayed = {info.path for info in infos if info.decay}
-    return lay_out("net", {info.path: info.shape for info in order}, decayed)
+    orders = {info.path: info.order for info in infos}
+    return lay_out("net", {info.path: info.shape for info in order}, decayed, orders)
 
 
 def declared(inherited: dict[str, Any], own: Any, kind: type) -> dict[str, Any]:

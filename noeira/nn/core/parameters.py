@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, overlo
 
 from noeira.errors import CompositionError
 from noeira.ir.numbers import whole_number
+from noeira.ir.orders import ORDERS, canonical
 from noeira.ir.random import Distribution, zero
 from noeira.ir.types import DTYPE_BYTES
 from noeira.nn.core.expression import Axis, names, substitute
@@ -129,6 +130,8 @@ class Param(Declaration["Parameter"]):
     decay: whether weight decay acts on it; by default on weights only.
     fans: the number of inputs and outputs that one element serves, as expressions; by default the
     two axes of a matrix.
+    order: in which its axes lie in memory, such as `hwio` of a weight of convolutions; row major
+    by default. People, files and messages have them in the order of the shape all the same.
     """
 
     def __init__(
@@ -138,8 +141,15 @@ class Param(Declaration["Parameter"]):
         decay: bool | None = None,
         when: str = "",
         fans: tuple[str, str] | None = None,
+        order: str = "",
     ) -> None:
         super().__init__(*shape, when=when)
+        self.order = order
+        if order and len(ORDERS.get(order, ())) != len(shape):
+            raise CompositionError(
+                f"Param: there is no order {order!r} of {len(shape)} axes; orders are "
+                f"{', '.join(ORDERS)}"
+            )
         self.init = init
         self.decay = init == "weight" if decay is None else decay
         self.fans = fans or (shape if len(shape) == 2 else None)
@@ -163,7 +173,8 @@ class Param(Declaration["Parameter"]):
         """The parameter of the module at `module_path`."""
         fan_in, fan_out = self.lengths(module, self.fans) if self.fans else (0, 0)
         place = self.place(module, module_path)
-        return ParamInfo(*place, self.decay, self.init, fan_in, fan_out)
+        order = canonical(place[1], self.order)
+        return ParamInfo(*place, self.decay, self.init, fan_in, fan_out, order)
 
 
 class Buffer(Declaration["BufferTensor"]):
@@ -217,12 +228,15 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class ParamInfo(TensorInfo):
-    """A parameter. init: see `Param`. fan_in, fan_out: inputs and outputs one element serves."""
+    """A parameter. init, order: see `Param`. fan_in, fan_out: inputs and outputs one element
+    serves.
+    """
 
     decay: bool
     init: Rule
     fan_in: int
     fan_out: int
+    order: str = ""
 
     def distribution(self, initializer: Initializer) -> Distribution:
         """How its elements begin."""

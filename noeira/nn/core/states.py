@@ -46,7 +46,9 @@ def network_states(net: type[Module], rule: Initializer, dtype: str) -> NetworkS
     layouts, found = list[Layout](), list[State]()
 
     def flat(name: str, layout: Layout, initial: list[str]) -> None:
-        members = tuple(Value(m.name, TensorType(dtype, m.shape)) for m in layout.members)
+        members = tuple(
+            Value(m.name, TensorType(dtype, m.shape, order=m.order)) for m in layout.members
+        )
         value = Value(name, TensorType(dtype, (layout.size,), layout.name))
         layouts.append(layout)
         found.append(State(value, members, tuple(initial)))
