@@ -5,6 +5,7 @@ channels last, and so does what is connected to it by element-wise ops.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin, Value
@@ -13,6 +14,8 @@ from noeira.ir.orders import IMAGES, canonical
 
 # What a row-major value is called behind the name of the same in another order.
 ROWS = "rows"
+# The op whose result has no operand that says how it lies.
+BROADCAST = "broadcast"
 
 
 def in_orders(graph: ComputeGraph, by: str, last: bool = True) -> ComputeGraph:
@@ -67,24 +70,31 @@ class Ordering:
 
     def place(self, node: Node) -> None:
         """Emit a node, and the reorders that its kernel needs before it."""
-        attrs = node.attrs
-        if node.op.name == "broadcast" and node.outputs[0].name in self.images:
-            order = IMAGES[len(node.outputs[0].type.shape)]
-            attrs = replace(attrs, order=canonical(node.outputs[0].type.shape, order))  # type: ignore[call-arg]
-        read, images = [self.current(v) for v in node.inputs], IMAGES.values()
-        types = tuple(v.type for v in read)
-        wanted = node.op.kernel_orders(attrs, types)
+        attrs, read = self.attrs(node), [self.current(v) for v in node.inputs]
+        orders = node.op.kernel_orders(attrs, tuple(v.type for v in read))
         with self.builder.at(Origin(node.origin.path, node.origin.type, self.by)):
-            given = tuple(map(self.wanted, read, wanted))
-        made = node.op.types(attrs, [v.type for v in given])
-        outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, made, strict=True))
-        changed = given != node.inputs or outputs != node.outputs or attrs != node.attrs
-        self.builder.nodes.append(
-            replace(node, attrs=attrs, inputs=given, outputs=outputs) if changed else node
-        )
-        if not self.last and isinstance(node.op, ImageOp):
-            outputs = tuple(self.wanted(v, "") if v.type.order in images else v for v in outputs)
+            given = tuple(map(self.wanted, read, orders))
+            made = node.op.types(attrs, [v.type for v in given])
+            outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, made, strict=True))
+            changed = given != node.inputs or outputs != node.outputs or attrs != node.attrs
+            self.builder.nodes.append(
+                replace(node, attrs=attrs, inputs=given, outputs=outputs) if changed else node
+            )
+            if not self.last:
+                outputs = tuple(map(self.between, outputs))
         self.values |= {was.name: v for was, v in zip(node.outputs, outputs, strict=True)}
+
+    def attrs(self, node: Node) -> Any:
+        """The attributes of a node: a `broadcast` is told how its result is to lie."""
+        value = node.outputs[0]
+        if node.op.name != BROADCAST or value.name not in self.images:
+            return node.attrs
+        shape = value.type.shape
+        return replace(node.attrs, order=canonical(shape, IMAGES[len(shape)]))  # type: ignore[call-arg]
+
+    def between(self, value: Value) -> Value:
+        """A result as it lies where images are row major between ops about them."""
+        return self.wanted(value, "") if value.type.order in IMAGES.values() else value
 
 
 def image_values(graph: ComputeGraph) -> set[str]:
@@ -134,7 +144,7 @@ def row_major(graph: ComputeGraph, by: str) -> ComputeGraph:
             values[node.outputs[0].name] = read[0]
             continue
         attrs = node.attrs
-        if node.op.name == "broadcast" and attrs.order in IMAGES.values():  # type: ignore[attr-defined]
+        if node.op.name == BROADCAST and attrs.order in IMAGES.values():  # type: ignore[attr-defined]
             attrs = replace(attrs, order="")  # type: ignore[call-arg]
         made = node.op.types(attrs, [v.type for v in read])
         outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, made, strict=True))

@@ -21,6 +21,7 @@ from noeira.nn import (
 from noeira.nn.clipping import *
 from noeira.nn.combinators import *
 from noeira.nn.core import init as _init
+from noeira.nn.core.extents import extent
 from noeira.nn.core.init import *
 from noeira.nn.core.module import Module
 from noeira.nn.core.names import advice as _advice
@@ -42,7 +43,7 @@ __all__ += clipping.__all__
 __all__ += combinators.__all__
 __all__ += _init.__all__
 __all__ += groups.__all__
-__all__ += ["axis", "choice", "derived", "flag", "module", "modules", "number", "size"]
+__all__ += ["axis", "choice", "derived", "extent", "flag", "module", "modules", "number", "size"]
 __all__ += losses.__all__
 __all__ += metrics.__all__
 __all__ += name_map.__all__

@@ -35,6 +35,7 @@ from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
+from noeira.passes.order import Order
 from noeira.passes.own import Own
 from noeira.passes.pipeline import resume
 from noeira.passes.resident import Resident
@@ -55,6 +56,8 @@ OPTIONS: list[Pass] = [
     Anneal("step_decay_rate", (("every", 3), ("gamma", 0.5)), "sgd", 0.1, by_epoch=True),
     MovingAverage(),
     MovingAverage(0.5, "sgd"),
+    Order(),
+    Order(channels_last=False),
     ApplyOptimizer(),
     ApplyOptimizer(groups=(("*.bias", (("weight_decay", 0.1),)),)),
     ApplyOptimizer("sgd", 1e-07, (("momentum", 0.9), ("nesterov", True)), "cost"),

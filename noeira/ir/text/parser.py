@@ -135,7 +135,8 @@ class GraphReader:
             parts = self.layouts[value.type.layout].members
             members = tuple(
                 self.nodes.define(
-                    line, Value(m.name, replace(value.type, shape=m.shape, layout=None))
+                    line,
+                    Value(m.name, replace(value.type, shape=m.shape, layout=None, order=m.order)),
                 )
                 for m in parts
             )

@@ -80,9 +80,11 @@ class ModuleType(type):
 
     @property
     def sizes(cls) -> dict[str, int]:
-        """The type parameters that are whole numbers, by name."""
-        found = {name: getattr(cls, name) for name in cls._slots}
-        return {name: value for name, value in found.items() if type(value) is int}
+        """The type parameters that are whole numbers, by name; of one for each axis, each."""
+        found = dict[str, int]()
+        for name, slot in cls._slots.items():
+            found |= slot.lengths(getattr(cls, name))
+        return found
 
     def __repr__(cls) -> str:
         return type_text(cls, cls.values) if cls.is_made else cls.__name__  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ class Declaration(ABC, Generic[T]):
 
     def check(self, module: type[Module]) -> None:
         """Raises CompositionError if a name in an expression is no type parameter."""
-        known = set(module.slots)
+        known = {name for slot in module.slots.values() for name in slot.names}
         used = [n for axis in self.expressions() for n in names(self.parsed(module, axis))]
         for name in [*used, *([self.when] if self.when else [])]:
             if name not in known:

@@ -77,6 +77,15 @@ class Slot:
         """
         raise NotImplementedError
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What expressions call it, or the numbers that it is."""
+        return (self.name,)
+
+    def lengths(self, value: Any) -> dict[str, int]:
+        """The lengths that a value gives expressions of axes, by their names."""
+        return {self.name: value} if type(value) is int else {}
+
     def refuse(self, value: Any, written: str, advice: str = "") -> CompositionError:
         """The error for a value that does not belong here."""
         also = " or None" if self.default is None else ""
