@@ -36,6 +36,7 @@ KINDS = {
     for kind in (
         Kind("map", element_wise=True),
         Kind("contraction", once=True),
+        Kind("window", once=True),
         Kind("column", by_columns=True),
         Kind("row", by_rows=True),
         Kind("alone", alone=True),

@@ -56,7 +56,7 @@ class Op:
     whose last argument is `*parts`, called like its last operand, any number are given.
     saved: the results that only the op's own gradient may read.
     kind: what a kernel may join it with, by its name in `noeira.ir.kinds`: `map`, `contraction`,
-    `column`, `row`, `alone`. An op that is of several says which in `kind_of`.
+    `window`, `column`, `row`, `alone`. An op that is of several says which in `kind_of`.
     takes: the element-wise ops that its kernel does too: `head`, those before it, `tail`, after.
     rows_of: the operand whose rows its kernel runs over; by default the first.
     template: the stem of its kernel's template on every target; by default the op's name. An op

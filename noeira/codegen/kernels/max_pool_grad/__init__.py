@@ -1,0 +1,1 @@
+"""The kernel `max_pool_grad`."""

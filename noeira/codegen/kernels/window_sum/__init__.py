@@ -1,0 +1,1 @@
+"""The kernel `window_sum`."""
