@@ -138,6 +138,11 @@ HABITS: dict[str, dict[str, str]] = {
             ),
             NOT_YET,
         ),
+        **dict.fromkeys(
+            ("RandomCrop", "RandomResizedCrop"), "write RandomCropFlip.of(4, flip=0.0)"
+        ),
+        "RandomHorizontalFlip": "write RandomFlip",
+        "Normalize": "for pixels of 8 bits, write Standardize[mean, std], of each channel one",
         "Flatten": f"{NOT_YET}; samples are flattened as data: x.reshape(len(x), -1)",
     },
     "noeira.training": {

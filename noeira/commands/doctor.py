@@ -23,6 +23,7 @@ from noeira.runtime.build.cache import Cache
 NEEDED = ("numpy", "ml_dtypes", "jinja2", "networkx", "filelock", "platformdirs", "rich")
 OPTIONAL = {
     "pooch": "downloading data sets: pip install 'noeira[data]'",
+    "pillow": "decoding JPEG images: pip install 'noeira[data]'",
     "matplotlib": "pictures of losses and rooflines: pip install 'noeira[viz]'",
     "tensorboardX": "event files of TensorBoard: pip install 'noeira[tensorboard]'",
     "ziglang": "a C compiler without root: pip install ziglang",

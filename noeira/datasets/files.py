@@ -34,18 +34,26 @@ class DataFiles:
     """The files of one data set, in whatever format.
 
     `folder` is the name of their folder, `md5` maps each file's name without `.gz` to the checksum
-    of its uncompressed bytes, and a mirror is a URL to which `NAME.gz` is appended.
+    of its uncompressed bytes, and a mirror is a URL to which `NAME.gz` is appended. Of files that
+    are not `gzipped`, such as archives, both are of the file as it is. `system` is a folder where
+    a package of the operating system puts the files.
     """
 
     folder: str
     md5: Mapping[str, str]
     mirrors: tuple[str, ...]
     megabytes: int
+    gzipped: bool = True
+    system: Path | None = None
+
+    def fetched(self, name: str) -> str:
+        """What the file of that name is called where it is downloaded from, and afterwards."""
+        return f"{name}.gz" if self.gzipped else name
 
     def path(self, folder: Path, name: str) -> Path:
         """The file `name` in `folder`, or else `name.gz`, which need not be there."""
         plain = folder / name
-        return plain if plain.is_file() else folder / f"{name}.gz"
+        return plain if plain.is_file() else folder / self.fetched(name)
 
     def missing(self, folder: Path) -> list[str]:
         """Names of the files that `folder` lacks, both plain and gzipped."""
@@ -61,13 +69,19 @@ class Place:
 
 
 def where(files: DataFiles) -> tuple[Place, ...]:
-    """Where files are looked for, in order: in NOEIRA_DATA, then in the cache, which a download
-    fills.
+    """Where files are looked for, in order: in NOEIRA_DATA, in what the operating system has, then
+    in the cache, which a download fills.
     """
     given = config.DATA.read()
-    roots = [] if given is None else [given.expanduser().absolute()]
-    folders = [root / files.folder for root in (*roots, config.user_folder())]
+    named = [] if given is None else [given.expanduser().absolute() / files.folder]
+    installed = [] if files.system is None else [files.system]
+    folders = (*named, *installed, cache(files))
     return tuple(Place(folder, tuple(files.missing(folder))) for folder in folders)
+
+
+def cache(files: DataFiles) -> Path:
+    """The folder of a data set in the user's cache."""
+    return config.user_folder() / files.folder
 
 
 def find(files: DataFiles) -> Path:
@@ -134,10 +148,11 @@ def fetch_missing(files: DataFiles, mirror: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as temporary:
         for name in files.missing(folder):
-            fetched = Path(temporary, f"{name}.gz")
+            fetched = Path(temporary, files.fetched(name))
             fetch(f"{mirror}{fetched.name}", fetched)
             try:
-                check_md5(fetched, uncompressed(fetched), files.md5[name])
+                content = uncompressed(fetched) if files.gzipped else fetched.read_bytes()
+                check_md5(fetched, content, files.md5[name])
             except DataError:
                 raise DataError(f"{mirror}{fetched.name} is not the file it should be") from None
             os.replace(fetched, folder / fetched.name)
@@ -184,6 +199,14 @@ def check_md5(path: Path, content: bytes, md5: str) -> None:
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != md5:
         raise damaged(path, f"the MD5 of its uncompressed bytes is {found}, not {md5}")
+
+
+def absent(name: str, files: DataFiles, reasons: str, wanted: str) -> MissingData:
+    """The error for a data set that is nowhere: where it was looked for, and what would be one."""
+    return MissingData(
+        f"{name} is not on this machine: {reasons}. It is downloaded at first use (pip install "
+        f"'noeira[data]'), or NOEIRA_DATA names a folder that has, in {files.folder}/, {wanted}."
+    )
 
 
 def damaged(path: Path, wrong: str) -> DataError:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noeira.datasets.files import check_md5, damaged, uncompressed
+from noeira.datasets.files import DataFiles, check_md5, damaged, uncompressed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,3 +40,15 @@ def read_idx(path: Path, md5: str | None = None) -> np.ndarray:
     if md5 is not None:
         check_md5(path, content, md5)
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def read_parts(files: DataFiles, folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(images, labels) for training and testing from the four files that MNIST and its relatives
+    have: u8 (N, 28, 28) and u8 (N,). Raises DataError.
+    """
+    parts = []
+    for part in ("train", "t10k"):
+        names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
+        images, labels = (read_idx(files.path(folder, name), files.md5[name]) for name in names)
+        parts.append((images, labels))
+    return parts

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from noeira.datasets.files import DataFiles, MissingData, find
-from noeira.datasets.idx import read_idx
+from noeira.datasets.idx import read_parts
+from noeira.datasets.split import Images, Source, raw_split, to_split
 from noeira.errors import DataError
 from noeira.log import log
 
@@ -33,40 +33,22 @@ FILES = DataFiles(
 SHIPPED = Path(__file__).parent / "shipped" / "mnist_5k.npz"
 
 
-class Source(NamedTuple):
-    """Where the images came from: the full data set in a folder, or the file that noeira ships."""
-
-    kind: Literal["full", "shipped"]
-    path: Path
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Images and classes, C-contiguous.
-
-    `x` is float32 in [0, 1], (N, 784) or (N, 1, 28, 28); `y` is int32 in 0…9, (N,).
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
-class MNIST:
-    """The MNIST data set: `train` and `test`, each a Split, and `source`.
+class MNIST(Images):
+    """The MNIST data set: `train` and `test`, each a Split, `source` and `classes`.
 
     Looked for in the folder `mnist` of NOEIRA_DATA, then in the user's cache, then downloaded there
     (11 MB, unless NOEIRA_OFFLINE is set): 60,000 training and 10,000 test images. Failing all that,
     a warning says so and the 5,000 training images that noeira ships are split 4,000 to 1,000. A
     download that failed is not tried again for an hour.
 
-    `flat=False` gives images (N, 1, 28, 28) in place of rows (N, 784). Raises DataError if a file
-    is damaged.
+    `flat=False` gives images (N, 1, 28, 28) in place of rows (N, 784). Pixels are float32 from 0 to
+    1, not standardised; with `raw=True` uint8 from 0 to 255. Raises DataError if a file is damaged.
     """
 
-    def __init__(self, flat: bool = True) -> None:
+    classes = tuple("0123456789")
+    mean, std = (0.1307,), (0.3081,)
+
+    def __init__(self, flat: bool = True, raw: bool = False) -> None:
         shape = (784,) if flat else (1, 28, 28)
         try:
             folder = find(FILES)
@@ -81,19 +63,9 @@ class MNIST:
             train, test = read_shipped(SHIPPED)
         else:
             self.source = Source("full", folder)
-            train, test = read_full(folder, "train"), read_full(folder, "t10k")
-        self.train = to_split(*train, shape)
-        self.test = to_split(*test, shape)
-
-    def __repr__(self) -> str:
-        return f"<MNIST {self.source.kind}: {len(self.train):,} train, {len(self.test):,} test>"
-
-
-def read_full(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images u8 (N, 28, 28) and labels u8 (N,) of `train` or `t10k` from the idx files."""
-    names = (f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte")
-    images, labels = (read_idx(FILES.path(folder, name), FILES.md5[name]) for name in names)
-    return images, labels
+            train, test = read_parts(FILES, folder)
+        made = raw_split if raw else to_split
+        self.train, self.test = made(*train, shape), made(*test, shape)
 
 
 def read_shipped(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -112,12 +84,3 @@ def read_shipped(path: Path) -> list[tuple[np.ndarray, np.ndarray]]:
     cut = by_class.shape[1] * 4 // 5
     chosen = (by_class[:, :cut].T.ravel(), by_class[:, cut:].T.ravel())
     return [(images[index], labels[index]) for index in chosen]
-
-
-def to_split(images: np.ndarray, labels: np.ndarray, shape: tuple[int, ...]) -> Split:
-    """Images u8 (N, 28, 28) and labels u8 (N,) as a Split whose samples have `shape`."""
-    import numpy as np
-
-    x = images.reshape(-1, *shape).astype(np.float32)
-    x /= np.float32(255)
-    return Split(x, labels.astype(np.int32))

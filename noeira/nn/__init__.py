@@ -28,7 +28,7 @@ from noeira.nn.core.names import advice as _advice
 from noeira.nn.core.owned import Parameter
 from noeira.nn.core.parameters import Buffer, BufferInfo, Param, ParamInfo
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.slots import axis, choice, derived, flag, module, modules, number, size
+from noeira.nn.core.slots import axis, choice, derived, flag, module, modules, number, numbers, size
 from noeira.nn.groups import *
 from noeira.nn.losses import *
 from noeira.nn.metrics import *
@@ -44,6 +44,7 @@ __all__ += combinators.__all__
 __all__ += _init.__all__
 __all__ += groups.__all__
 __all__ += ["axis", "choice", "derived", "extent", "flag", "module", "modules", "number", "size"]
+__all__ += ["axis", "choice", "derived", "flag", "module", "modules", "number", "numbers", "size"]
 __all__ += losses.__all__
 __all__ += metrics.__all__
 __all__ += name_map.__all__

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import socket
-import struct
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+from data_files import closed_port, md5, mirror, mnist_files, write
 
 from noeira import config
-from noeira.datasets import MNIST, files, mnist
+from noeira.datasets import MNIST, files, idx, mnist
 from noeira.datasets.files import DataFiles, MissingData, download, find
 from noeira.errors import DataError
 
 full_mnist = pytest.mark.skipif(
     config.DATA.read() is None, reason="NOEIRA_DATA names no folder with the full MNIST"
 )
-
-
-def idx(array: np.ndarray) -> bytes:
-    """A u8 array as the bytes of an idx file."""
-    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
-def md5(content: bytes) -> str:
-    """The checksum in hexadecimal."""
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 @pytest.fixture
@@ -49,25 +34,10 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """A stand-in for the full MNIST, of 6 and 3 images: the content of each file by name."""
-    numbers = np.random.default_rng(0)
-    contents = {}
-    for part, count in (("train", 6), ("t10k", 3)):
-        images = numbers.integers(0, 256, (count, 28, 28)).astype(np.uint8)
-        contents[f"{part}-images-idx3-ubyte"] = idx(images)
-        contents[f"{part}-labels-idx1-ubyte"] = idx(np.arange(count, dtype=np.uint8))
+    contents = mnist_files()
     checksums = {name: md5(content) for name, content in contents.items()}
     monkeypatch.setattr(mnist, "FILES", replace(mnist.FILES, md5=checksums))
     return contents
-
-
-def write(folder: Path, contents: dict[str, bytes], compress: bool = True) -> None:
-    """The files as a mirror or a user has them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        if compress:
-            (folder / f"{name}.gz").write_bytes(gzip.compress(content))
-        else:
-            (folder / name).write_bytes(content)
 
 
 def test_shipped_subset(nowhere: Path, caplog: pytest.LogCaptureFixture):
@@ -104,6 +74,9 @@ def test_shipped_splits_are_disjoint_and_repeatable(nowhere: Path):
 def test_images_keep_their_axes_unless_flat(nowhere: Path):
     images, rows = MNIST(flat=False), MNIST()
     assert images.train.x.shape == (4000, 1, 28, 28) and images.test.x.flags.c_contiguous
+    raw = MNIST(raw=True)
+    assert raw.train.x.dtype == np.uint8 and raw.classes[7] == "7"
+    np.testing.assert_array_equal(raw.train.x.astype(np.float32) / 255, rows.train.x)
     np.testing.assert_array_equal(images.train.x.reshape(4000, 784), rows.train.x)
 
 
@@ -154,7 +127,8 @@ def test_shipped_images_are_training_images_of_mnist():
     (images, labels), (more, more_labels) = mnist.read_shipped(mnist.SHIPPED)
     path = find(mnist.FILES)
     known = {
-        image.tobytes(): label for image, label in zip(*mnist.read_full(path, "train"), strict=True)
+        image.tobytes(): label
+        for image, label in zip(*idx.read_parts(mnist.FILES, path)[0], strict=True)
     }
     assert all(known[i.tobytes()] == label for i, label in zip(images, labels, strict=True))
     assert all(known[i.tobytes()] == label for i, label in zip(more, more_labels, strict=True))
@@ -225,22 +199,6 @@ def test_a_damaged_file_is_not_passed_over(
         MNIST()
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """A file server that prints nothing."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def mirror(folder: Path) -> Iterator[str]:
-    """The URL of a server of `folder`."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
 @pytest.fixture
 def online(monkeypatch: pytest.MonkeyPatch) -> None:
     """Downloads are allowed, without a proxy."""
@@ -252,13 +210,6 @@ def online(monkeypatch: pytest.MonkeyPatch) -> None:
 def mirrored(*mirrors: str) -> DataFiles:
     """MNIST's files at these mirrors."""
     return replace(mnist.FILES, mirrors=mirrors)
-
-
-def closed_port() -> str:
-    """A URL where nobody listens."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/"
 
 
 def test_download_from_the_second_mirror(

@@ -92,7 +92,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
     },
     "data": {
         "source": TEXT,
-        "flat": FLAG,
+        **dict.fromkeys(("flat", "raw"), FLAG),
         **dict.fromkeys(("train", "test", "x", "y", "test_x", "test_y"), PATH),
     },
     "trainer": {

@@ -14,7 +14,13 @@ from noeira.errors import DataError
 if TYPE_CHECKING:
     import numpy as np
 
-SOURCES = ("mnist",)
+# Data sets of noeira's, by source: the class, and what is said of how its images are given.
+SOURCES = {
+    "mnist": ("MNIST", ("flat", "raw")),
+    "fashion-mnist": ("FashionMNIST", ("flat", "raw")),
+    "cifar10": ("CIFAR10", ("raw",)),
+}
+FORMS = tuple(dict.fromkeys(form for _, forms in SOURCES.values() for form in forms))
 WAYS = (
     'name a data set, source = "mnist"; or files, train = "train.npz" and test = "test.npz", each '
     'with x and y; or x = "x.npy" and y = "y.npy", and the same with test_'
@@ -28,8 +34,9 @@ def data_of(config: Config) -> tuple[Any, Any]:
     given = config.values["data"]
     if "source" in given:
         return data_set(config, given)
-    if "flat" in given:
-        raise config.wrong("data", 'flat has no effect without source = "mnist"')
+    for form in FORMS:
+        if form in given:
+            raise config.wrong("data", f'{form} has no effect without source = "mnist"')
     archives, arrays = (
         {"train", "test"} & given.keys(),
         {"x", "y", "test_x", "test_y"} & given.keys(),
@@ -52,15 +59,17 @@ def data_of(config: Config) -> tuple[Any, Any]:
 
 
 def data_set(config: Config, given: Mapping[str, Any]) -> tuple[Any, Any]:
-    """One of noeira's own. Raises UsageError."""
-    from noeira.datasets import MNIST
+    """One of noeira's own. Raises UsageError or DataError."""
+    from noeira import datasets
 
-    if given["source"].lower() not in SOURCES:
-        raise config.wrong("data", no_such("source", given["source"], SOURCES))
-    others = [name for name in given if name not in ("source", "flat")]
+    source = given["source"].lower()
+    if source not in SOURCES:
+        raise config.wrong("data", no_such("source", given["source"], list(SOURCES)))
+    name, forms = SOURCES[source]
+    others = [name for name in given if name not in ("source", *forms)]
     if others:
-        raise config.wrong("data", f'{others[0]} has no effect with source = "mnist"')
-    found = MNIST(flat=given.get("flat", True))
+        raise config.wrong("data", f'{others[0]} has no effect with source = "{source}"')
+    found = getattr(datasets, name)(**{form: given[form] for form in forms if form in given})
     return found.train, found.test
 
 

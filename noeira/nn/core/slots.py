@@ -9,6 +9,7 @@ class Conv(Module):
     SLOPE = number(0.01)              # a finite number
     MODE = choice("same", "valid")    # one of a few words, the first by default
     EPS = number(1e-5, above=0.0)     # a number greater than 0
+    STD = numbers(above=0.0)          # finite numbers in a tuple, one or more
     INNER = module()                  # a module type
     LAYERS = modules()                # module types, one or more
 """
@@ -196,6 +197,21 @@ class NumberSlot(Slot):
         return real + 0.0  # -0.0 and 0.0 are one type
 
 
+class NumbersSlot(NumberSlot):
+    """One such number or more, in a tuple; one alone may be written without."""
+
+    @property
+    def what(self) -> str:  # type: ignore[override]
+        one = super().what.removeprefix("a finite number").removeprefix("a number").strip()
+        return f"a tuple of numbers, such as (0.5, 0.25){f', each {one}' if one else ''}"
+
+    def read(self, value: Any, written: str) -> Any:
+        items = value if isinstance(value, (tuple, list)) else (value,)
+        if not items:
+            raise self.refuse(value, written)
+        return tuple(super(NumbersSlot, self).read(item, written) for item in items)
+
+
 class ChoiceSlot(Slot):
     """One of a few words, the first of them by default."""
 
@@ -301,6 +317,19 @@ def number(
     Raises CompositionError if both `low` and `above` are given.
     """
     slot: Any = NumberSlot(default, low, high, above)
+    return slot
+
+
+def numbers(
+    default: Any = MISSING,
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: float = -math.inf,
+) -> tuple[float, ...]:
+    """A type parameter that is a tuple of such numbers, one or more: `numbers(above=0.0)` are each
+    greater than 0. One alone may be written without the tuple.
+    """
+    slot: Any = NumbersSlot(default, low, high, above)
     return slot
 
 

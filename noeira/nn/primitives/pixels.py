@@ -1,0 +1,103 @@
+"""What stands before the first layer of a network of images: pixels as floats, and their random
+changes in training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noeira.errors import CompositionError
+from noeira.ir.graph import Value
+from noeira.nn.core.binding import as_written
+from noeira.nn.core.module import Module
+from noeira.nn.core.scope import Scope
+from noeira.nn.core.signature import Signature, parse_signature
+from noeira.nn.core.slots import number, numbers, size
+
+__all__ = ["RandomCropFlip", "RandomFlip", "Standardize"]
+
+
+class Standardize(Module):
+    """Pixels as floats, (x / 255 − mean) / std, of each channel its own: (C, H, W: u8) -> (C, H,
+    W), `Standardize[(0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)]`, or of grey images
+    `Standardize[0.286, 0.353]`. So data stay in memory as bytes.
+    """
+
+    MEAN = numbers()
+    STD = numbers(above=0.0)
+
+    @classmethod
+    def check(cls) -> None:
+        if len(cls.MEAN) != len(cls.STD):
+            raise CompositionError(
+                f"{cls!r}: mean has {len(cls.MEAN)} and std {len(cls.STD)} numbers; "
+                "write one of each for every channel"
+            )
+        super().check()
+
+    @classmethod
+    def compose(cls) -> Signature:
+        channels = len(cls.MEAN)
+        return parse_signature(f"({channels}, H, W: u8) -> ({channels}, H, W)", cls.__name__)
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        return scope.emit("standardize", x, mean=cls.MEAN, std=cls.STD, dtype=scope.dtype)
+
+
+class CropFlip(Module):
+    """The parent of layers that move images at random in training and are nothing in evaluation.
+
+    Each image of a batch, at each step, is moved by numbers of its own, those of Philox for its
+    place in the batch and the step: a training that goes on from a checkpoint draws what it would
+    have drawn.
+    """
+
+    FLIP = number(0.5, low=0.0, high=1.0)
+    signature = "(C, H, W) -> (C, H, W)"
+
+    @classmethod
+    def margin(cls) -> int:
+        """Pixels of zeros around an image of which a part is taken."""
+        return 0
+
+    @classmethod
+    def check(cls) -> None:
+        if cls.FLIP * 2**24 < 1 and not cls.margin():
+            raise CompositionError(f"{cls!r} does nothing: leave it out")
+        super().check()
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        if scope.phase != "train":
+            return x
+        numbers = scope.random()
+        return scope.emit("crop_flip", x, *numbers, padding=cls.margin(), flip=cls.FLIP)
+
+
+class RandomCropFlip(CropFlip):
+    """In training a random part of an image with `PADDING` pixels of zeros on each side, as large
+    as the image, and with probability `flip` its mirror image; in evaluation the image: (C, H, W)
+    -> (C, H, W), `RandomCropFlip[4]`, `RandomCropFlip.of(4, flip=0.0)`. What is 0 is the mean of
+    standardised images (He et al. 2016, section 4.2).
+    """
+
+    PADDING = size()
+    FLIP = number(0.5, low=0.0, high=1.0)
+
+    @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if args[:1] == (0,) or named.get("padding") == 0:
+            raise CompositionError(
+                f"{as_written(cls, args, named)} crops nothing: for flips alone write RandomFlip"
+            )
+
+    @classmethod
+    def margin(cls) -> int:
+        return cls.PADDING
+
+
+class RandomFlip(CropFlip):
+    """In training, with probability `flip`, left and right of an image exchanged; in evaluation the
+    image: (C, H, W) -> (C, H, W), `RandomFlip`, `RandomFlip.of(flip=0.25)`
+    """
