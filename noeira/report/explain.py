@@ -13,7 +13,7 @@ from noeira.errors import NoeiraError, OptionError
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.cost import node_cost
 from noeira.ir.entry import WITHOUT_DATA
-from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
+from noeira.ir.graph import ADJOINT, ComputeGraph, Node, Origin
 from noeira.ir.groups import Groups
 from noeira.ir.plan import Call, Plan
 from noeira.nn.core.module import Module
@@ -331,7 +331,7 @@ def reason(node: Node, graph: ComputeGraph) -> str:
     written = graph.group_of(node.group).type if node.group else origin.type
     if " " in origin.type.partition("[")[0].partition("(")[0]:
         return origin.type
-    if node.group.endswith(RECOMPUTED):
+    if origin.by == "recompute":
         return f"{written} again"
     if node.body:
         fused = f"fused because you wrote {written}"
