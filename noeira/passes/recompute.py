@@ -59,10 +59,12 @@ class Recompute(Pass):
 
     def undo(self, graph: ComputeGraph) -> ComputeGraph:
         copies = {v.name for n in graph.nodes if n.origin.by == self.name for v in n.outputs}
+        others = {v.name for v in graph.values()} - copies
 
         def original(value: Value) -> Value:
             name = value.name
-            while name in copies:
+            # A name that a module gives may end in the mark, too.
+            while name not in others:
                 name = name.removesuffix(RECOMPUTED)
             return value if name == value.name else replace(value, name=name)
 
