@@ -158,8 +158,8 @@ class Builder:
         return self.groups[-1].path
 
     def region(self, path: str, type: str, outer: str = "") -> str:
-        """Declare that the type at `path`, in the region `outer`, keeps nothing of what is inside for
-        the backward pass; gives the name of the region.
+        """Declare that the type at `path`, in the region `outer`, keeps nothing of what is inside
+        for the backward pass; gives the name of the region.
         """
         self.regions.append(Region(unlike(self.places, path), type, outer))
         return self.regions[-1].path

@@ -77,7 +77,9 @@ class ExplainedLaunch:
     def path(self) -> str:
         """The place in the network; with the mark of its results if it computes them again."""
         first = self.results[0]
-        again = len(first) - len(first.rstrip(RECOMPUTED)) if self.origin.by == Recompute.name else 0
+        again = (
+            len(first) - len(first.rstrip(RECOMPUTED)) if self.origin.by == Recompute.name else 0
+        )
         return self.origin.path + RECOMPUTED * again
 
     @property

@@ -65,7 +65,8 @@ def bare(net: Any) -> Any:
 
 def job(net: Any, **options: Any) -> Job:
     """A training of a network."""
-    return job_of(net, **{"batch": 3, "loss": MSE, "optimizer": Adam(), **options})
+    given: Any = {"batch": 3, "loss": MSE, "optimizer": Adam(), **options}
+    return job_of(net, **given)
 
 
 def after(dump: Dump, name: str) -> ComputeGraph:
@@ -160,7 +161,7 @@ def test_any_network_has_the_same_bits_and_keeps_what_it_may(net: Any) -> None:
 
 
 def test_what_surrounds_a_step_goes_with_it() -> None:
-    options = {"clip": ClipNorm(0.1), "ema": 0.9, "accumulate": 3}
+    options: Any = {"clip": ClipNorm(0.1), "ema": 0.9, "accumulate": 3}
     same_bits(Nested, **options)
     for name in ("step", "step.micro"):
         graph = stages(job(Nested, **options).makers[name]().dump)[-1].graph
@@ -210,7 +211,7 @@ def test_the_arena_is_what_theory_says() -> None:
     assert arena(outer, batch, width) <= 4 + 4 + 3 + 2
     # Side by side: 4 values and their gradients, and one branch at a time.
     beside, last = Parallel[(block,) * 4], Linear[4 * width, width]
-    assert 4 * 4 + 4 <= arena(Sequential[beside, last], batch, width)
+    assert arena(Sequential[beside, last], batch, width) >= 4 * 4 + 4
     assert arena(Sequential[Checkpointed[beside], last], batch, width) <= 4 + 4 + 3
 
 

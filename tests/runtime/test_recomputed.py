@@ -35,7 +35,7 @@ from noeira.report.summary import summary
 TARGETS = [
     "reference",
     pytest.param("cpu", marks=needs_compiler),
-    pytest.param("cuda-cpu", marks=needs_cxx),
+    pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow]),
 ]
 Wrap = Callable[[Any], Any]
 
@@ -66,7 +66,7 @@ def trained(net: Any, target: str, **options: Any) -> list[bytes]:
     """What a few steps leave behind."""
     random = np.random.default_rng(0)
     x, y = (random.standard_normal((24, n)).astype(np.float32) for n in (6, 3))
-    given = {"optimizer": Adam(lr=0.05), "batch": 8, **options}
+    given: Any = {"optimizer": Adam(lr=0.05), "batch": 8, **options}
     program = noeira.compile(net, loss=MSE, target=target, **given)
     found = [np.float64(program.gradients(x[:8], y[:8])).tobytes()]
     found += [np.asarray(array).tobytes() for array in program.store.arrays.values()]
@@ -79,7 +79,7 @@ def trained(net: Any, target: str, **options: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_bit_differs(norm: ModuleType, target: str) -> None:
-    options = {"clip": ClipNorm(1.0), "ema": 0.9, "accumulate": 2}
+    options: Any = {"clip": ClipNorm(1.0), "ema": 0.9, "accumulate": 2}
     wanted = trained(network(norm, lambda part: part), target, **options)
     assert trained(network(norm, lambda part: Checkpointed[part]), target, **options) == wanted
 
@@ -100,7 +100,9 @@ def test_reports_say_what_is_computed_again(norm: ModuleType) -> None:
     found = explain(net, **options)
     again = [launch for launch in found.launches if launch.why.endswith(" again")]
     whys = {launch.why for launch in again}
-    assert "Fused[Linear[8, 8], BatchNorm1D[8], ReLU] again" in whys and "Dropout[0.25] again" in whys
+    assert (
+        "Fused[Linear[8, 8], BatchNorm1D[8], ReLU] again" in whys and "Dropout[0.25] again" in whys
+    )
     assert all(name.endswith("^") for launch in again for name in (launch.path, *launch.results))
     whole = summary(net, **options)
     assert f", {len(again)} of them again" in str(whole)

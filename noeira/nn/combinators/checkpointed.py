@@ -1,4 +1,4 @@
-"""Checkpointed: a module whose values are not kept for the backward pass, which computes them again."""
+"""Checkpointed: a module whose values the backward pass computes again, so that none is kept."""
 
 from __future__ import annotations
 
