@@ -43,6 +43,7 @@ from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
 from noeira.passes.order import Order
 from noeira.passes.own import Own
+from noeira.passes.recompute import Recompute
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
@@ -210,7 +211,11 @@ class Job:
     def training_graph(self, entry: str, rows: int, passes: tuple[Pass, ...]) -> Dump:
         """The network and its loss in training, and what is to be done with them."""
         options = replace(self.options, batch=rows, metrics=())
-        return dump_of(self.graph(entry, options, "train"), passes)
+        graph = self.graph(entry, options, "train")
+        if graph.regions:
+            after = next(i for i, one in enumerate(passes) if isinstance(one, Vjp)) + 1
+            passes = (*passes[:after], Recompute(), *passes[after:])
+        return dump_of(graph, passes)
 
     def graph(self, entry: str, options: Options, phase: Literal["train", "eval"]) -> ComputeGraph:
         """The graph of the type, before any pass. What entries do is the work of passes, so that

@@ -17,6 +17,7 @@ from noeira.ir.graph import (
     Input,
     Node,
     Origin,
+    Region,
     State,
     Update,
 )
@@ -50,11 +51,22 @@ def check_values(name: str, inputs: Sequence[Any]) -> None:
             raise VerifyError(f"{name}: operand {position} is {shown}")
 
 
+def unlike(taken: set[str], path: str) -> str:
+    """The path, or `path.1`, `path.2`, … if it is taken; then that is taken."""
+    name, count = path, 0
+    while name in taken:
+        count += 1
+        name = f"{path}.{count}"
+    taken.add(name)
+    return name
+
+
 @dataclass
 class Builder:
-    """Collects nodes; `origin` and `group` are stamped on everything emitted inside `at`.
+    """Collects nodes; `origin`, `group` and `region` are stamped on everything emitted inside `at`.
 
-    names: those taken, of groups `stamps`. counts: the last number that each hint was given.
+    names: those taken, of groups `stamps`, of regions `places`. counts: the last number that each
+    hint was given.
     """
 
     name: str
@@ -62,13 +74,16 @@ class Builder:
     inputs: list[Input] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     stamps: set[str] = field(default_factory=set)
+    places: set[str] = field(default_factory=set)
     origin: Origin = NETWORK
     stamp: str = ""
+    within: str = ""
 
     @classmethod
     def of(cls, graph: ComputeGraph) -> Builder:
@@ -79,11 +94,13 @@ class Builder:
             list(graph.inputs),
             list(graph.states),
             list(graph.groups),
+            list(graph.regions),
             list(graph.nodes),
             list(graph.updates),
             {v.name for v in graph.given()}
             | {v.name for node in graph.nodes for part in node.parts for v in part.outputs},
             stamps={group.path for group in graph.groups},
+            places={region.path for region in graph.regions},
         )
 
     def values(self) -> dict[str, Value]:
@@ -137,27 +154,30 @@ class Builder:
         """Declare that a fused type at `path` asks for its nodes to be one kernel; gives the name
         of the group: a type that is run again at its place is another kernel there.
         """
-        name, count = path, 0
-        while name in self.stamps:
-            count += 1
-            name = f"{path}.{count}"
-        self.stamps.add(name)
-        self.groups.append(Group(name, type))
-        return name
+        self.groups.append(Group(unlike(self.stamps, path), type))
+        return self.groups[-1].path
+
+    def region(self, path: str, type: str, outer: str = "") -> str:
+        """Declare that the type at `path`, in the region `outer`, keeps nothing of what is inside
+        for the backward pass; gives the name of the region.
+        """
+        self.regions.append(Region(unlike(self.places, path), type, outer))
+        return self.regions[-1].path
 
     def update(self, state: Value, new: Value) -> None:
         """Give the value of `state` at the end of the step."""
         self.updates.append(Update(state, new))
 
     @contextlib.contextmanager
-    def at(self, origin: Origin, group: str = "") -> Iterator[None]:
-        """Stamp what is emitted inside."""
-        before = self.origin, self.stamp
+    def at(self, origin: Origin, group: str = "", region: str | None = None) -> Iterator[None]:
+        """Stamp what is emitted inside; without a region with the one around."""
+        before = self.origin, self.stamp, self.within
         self.origin, self.stamp = origin, group
+        self.within = self.within if region is None else region
         try:
             yield
         finally:
-            self.origin, self.stamp = before
+            self.origin, self.stamp, self.within = before
 
     def emit(self, name: str, *inputs: Value, hint: Hint = "", **attrs: Any) -> Any:
         """Emit one node of the op called `name`; gives its output, or the tuple of its outputs.
@@ -172,7 +192,8 @@ class Builder:
         types = rule.types(packed, [v.type for v in inputs])
         hints = each_hint(hint or name, rule.given_results(packed))
         outputs = tuple(Value(self.fresh(h), t) for h, t in zip(hints, types, strict=True))
-        self.nodes.append(Node(rule, inputs, outputs, packed, self.origin, self.stamp))
+        made = Node(rule, inputs, outputs, packed, self.origin, self.stamp, region=self.within)
+        self.nodes.append(made)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def rename(self, start: int, hints: Mapping[str, str]) -> dict[str, Value]:
@@ -202,4 +223,5 @@ class Builder:
             tuple(self.nodes),
             tuple(self.updates),
             tuple(outputs),
+            tuple(self.regions),
         )

@@ -74,7 +74,8 @@ def close(body: tuple[Node, ...], read_outside: Set[str], origin: Origin) -> Nod
     inputs = dict.fromkeys(v for part in body for v in part.inputs if v.name not in made)
     launching = (part for part in body if part.launches)
     outputs = tuple(v for part in launching for v in part.outputs if v.name in read_outside)
-    return Node(op("fused"), tuple(inputs), outputs, Attrs(), origin, body[0].group, body)
+    group, region = body[0].group, body[0].region
+    return Node(op("fused"), tuple(inputs), outputs, Attrs(), origin, group, body, region)
 
 
 def check_body(node: Node) -> None:
@@ -85,6 +86,8 @@ def check_body(node: Node) -> None:
     for part in node.body:
         if part.group != node.group:
             raise VerifyError(f"the body joins groups {part.group!r} and {node.group!r}")
+        if part.region != node.region:
+            raise VerifyError(f"the body joins regions {part.region!r} and {node.region!r}")
         for value in part.inputs:
             if known.get(value.name) != value:
                 raise VerifyError(f"the body reads {value}, which neither it nor its inputs define")

@@ -109,7 +109,8 @@ def gradients(
     """Emit the cotangents of `wanted`, given cotangents of some values; what has none is left out.
 
     Walks the nodes that the builder has so far in reverse, with a table of cotangents. What a node
-    of group `0` gives rise to is stamped `0~`. by: the pass that asks, stamped on what is emitted.
+    of group `0` gives rise to is stamped `0~`; all of it lies in the region that the builder is at,
+    whatever that of the node is. by: the pass that asks, stamped on what is emitted.
     mark: of names: the cotangent of %x is %d.x.
     Raises VerifyError if an op on the way has no gradient, or a seed is none of a value there is.
     """

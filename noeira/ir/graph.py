@@ -2,8 +2,8 @@
 
 A `ComputeGraph` is named SSA in topological order, and graph order is launch order. States are
 memory that outlives a step: a graph reads their value at its start, and `updates` give their value
-at its end. Every node says where it comes from (`origin`) and which fused type asked for it
-(`group`).
+at its end. Every node says where it comes from (`origin`), which fused type asked for it (`group`),
+and the part of the network around it that keeps no values for the backward pass (`region`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Node:
-    """One operation; a fused node carries the plain nodes it is made of as its body."""
+    """One operation; a fused node carries the plain nodes it is made of as its body.
+
+    region: the innermost that it is in, "" if it is in none.
+    """
 
     op: Op
     inputs: tuple[Value, ...]
@@ -69,6 +72,7 @@ class Node:
     origin: Origin
     group: str = ""
     body: tuple[Node, ...] = ()
+    region: str = ""
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -174,6 +178,18 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Region:
+    """A part of the network that keeps only what it takes and gives until the backward pass, which
+    computes the rest again: its path, the type that asked for it, and the region it lies in, "" for
+    none.
+    """
+
+    path: str
+    type: str
+    outer: str = ""
+
+
+@dataclass(frozen=True)
 class Update:
     """At the end of the step the state's value is `new`."""
 
@@ -197,6 +213,7 @@ class ComputeGraph:
     nodes: tuple[Node, ...]
     updates: tuple[Update, ...]
     outputs: tuple[Value, ...]
+    regions: tuple[Region, ...] = ()
 
     @property
     def network(self) -> str:
@@ -292,6 +309,7 @@ def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
             Origin("", "", ""),
             n.group if groups else "",
             tuple(map(node, n.body)),
+            n.region,
         )
 
     return ComputeGraph(
@@ -303,4 +321,5 @@ def canonical(graph: ComputeGraph, groups: bool = True) -> ComputeGraph:
         tuple(map(node, graph.nodes)),
         tuple(Update(value(u.state), value(u.new)) for u in graph.updates),
         tuple(map(value, graph.outputs)),
+        graph.regions,
     )

@@ -2,7 +2,7 @@
 
 Names are defined once and above their use; types are what each op's shape rule gives; indices stay
 below what is read by them; states are updated once, with their own type; members lie inside their
-layout; groups were asked for by a type; fused bodies stay in their group.
+layout; groups and regions were asked for by a type; fused bodies stay in theirs.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
         for state in graph.states:
             check_state(graph, state)
         check_groups(graph)
+        regions = check_regions(graph)
     except VerifyError as error:
         raise VerifyError(f"{error}{context(after)}\n  at the head of @{graph.name}") from None
     for index, node in enumerate(graph.nodes):
         try:
             check_node(graph, node, defined)
+            if node.region not in regions:
+                raise VerifyError(f"no type asked for region {node.region!r}")
             check_indices(graph, node, limits)
         except NoeiraError as error:
             raise VerifyError(f"{error}{context(after)}\n{neighbours(graph, index)}") from None
@@ -155,6 +158,20 @@ def check_groups(graph: ComputeGraph) -> None:
     paths = [group.path for group in graph.groups]
     if len(set(paths)) != len(paths):
         raise VerifyError("a group is declared twice")
+
+
+def check_regions(graph: ComputeGraph) -> set[str]:
+    """Each region is declared once, below the one it lies in; gives what a node may be in."""
+    known = {""}
+    for region in graph.regions:
+        if region.path in known:
+            raise VerifyError(f"region {region.path!r} is declared twice")
+        if region.outer not in known:
+            raise VerifyError(
+                f"region {region.path!r} lies in {region.outer!r}, which is not declared above"
+            )
+        known.add(region.path)
+    return known
 
 
 def check_node(graph: ComputeGraph, node: Node, defined: dict[str, Value]) -> None:

@@ -129,7 +129,7 @@ def structure(graph: ComputeGraph, keys: dict[Any, int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for node in graph.nodes:
         operands = tuple(known[value.name] for value in node.inputs)
-        key = (operands, inner_structure(node), node.group)
+        key = (operands, inner_structure(node), node.group, node.region)
         number = keys.setdefault(key, len(keys))
         found[node.outputs[0].name] = number
         known.update({value.name: (number, i) for i, value in enumerate(node.outputs)})

@@ -17,6 +17,7 @@ from noeira.ir.graph import ADJOINT, RECOMPUTED, ComputeGraph, Node, Origin
 from noeira.ir.groups import Groups
 from noeira.ir.plan import Call, Plan
 from noeira.nn.core.module import Module
+from noeira.passes.recompute import Recompute
 from noeira.planning.memory import make_plan
 from noeira.report.launches import RULE, launch_lines
 from noeira.report.report import Report
@@ -70,7 +71,16 @@ class ExplainedLaunch:
     @property
     def names(self) -> tuple[str, ...]:
         """The cells that say which launch it is: number, kernel, operations, path."""
-        return str(self.number), self.kernel, " + ".join(self.ops), self.origin.path
+        return str(self.number), self.kernel, " + ".join(self.ops), self.path
+
+    @property
+    def path(self) -> str:
+        """The place in the network; with the mark of its results if it computes them again."""
+        first = self.results[0]
+        again = (
+            len(first) - len(first.rstrip(RECOMPUTED)) if self.origin.by == Recompute.name else 0
+        )
+        return self.origin.path + RECOMPUTED * again
 
     @property
     def intensity(self) -> float:
@@ -331,7 +341,7 @@ def reason(node: Node, graph: ComputeGraph) -> str:
     written = graph.group_of(node.group).type if node.group else origin.type
     if " " in origin.type.partition("[")[0].partition("(")[0]:
         return origin.type
-    if node.group.endswith(RECOMPUTED):
+    if origin.by == Recompute.name:
         return f"{written} again"
     if node.body:
         fused = f"fused because you wrote {written}"

@@ -75,7 +75,7 @@ def narrow_lines(found: Explanation, width: int) -> list[str]:
 
 def beneath(launch: ExplainedLaunch) -> Iterator[str]:
     """What stands under a launch."""
-    yield f"{launch.origin.path}: {reason(launch)}"
+    yield f"{launch.path}: {reason(launch)}"
     if launch.uses:
         cells = zip(LAUNCH_HEAD, launch_cells(launch.uses), strict=True)
         yield ", ".join(f"{name} {cell}" for name, cell in cells)

@@ -39,6 +39,7 @@ def graph_value(graph: ComputeGraph) -> dict[str, Any]:
         "inputs": [{**named(i.value), "limit": i.limit} for i in graph.inputs],
         "states": [state_value(s) for s in graph.states],
         "groups": [vars(g) for g in graph.groups],
+        "regions": [vars(r) for r in graph.regions],
         "nodes": [node_value(n) for n in graph.nodes],
         "updates": [{"state": u.state.name, "new": u.new.name} for u in graph.updates],
         "outputs": [v.name for v in graph.outputs],
@@ -60,6 +61,7 @@ def node_value(node: Node) -> dict[str, Any]:
         "attrs": {key: plain(value) for key, value in attr_items(node.attrs)},
         "origin": origin_value(node.origin),
         "group": node.group,
+        "region": node.region,
         "launches": node.launches,
         "body": [node_value(part) for part in node.body],
     }

@@ -10,6 +10,7 @@ from noeira.ir.entry import FORWARD, MICRO, STEP
 from noeira.ir.plan import Plan
 from noeira.ir.states import EMA, GATHERED, GRADIENTS, GRADS, PARAMS
 from noeira.nn.core.module import Module
+from noeira.passes.recompute import Recompute
 from noeira.report.report import Report
 from noeira.report.table import bytes_text, plural, table
 from noeira.stages import StageOptions, Stages, stages_of
@@ -27,15 +28,21 @@ class ParameterLine:
 
 @dataclass(frozen=True)
 class Work:
-    """An entry: launches, floating-point operations, and bytes that its kernels must move."""
+    """An entry: launches, floating-point operations, and bytes that its kernels must move.
+
+    again: launches that compute again what the forward pass has not kept.
+    """
 
     entry: str
     launches: int
     flops: int
     bytes: int
+    again: int = 0
 
     def __str__(self) -> str:
         launches = plural(self.launches, "launch", "launches")
+        if self.again:
+            launches += f", {self.again} of them again"
         return f"{self.entry}: {self.flops:,} FLOPs, {self.bytes:,} bytes moved, {launches}"
 
 
@@ -146,7 +153,8 @@ def work_of(plan: Plan) -> Work:
     """What one call of an entry does."""
     costs = [node_cost(call.node) for call in plan.calls]
     moved = sum(cost.bytes_read + cost.bytes_written for cost in costs)
-    return Work(plan.graph.entry, len(costs), sum(cost.flops for cost in costs), moved)
+    again = sum(call.node.origin.by == Recompute.name for call in plan.calls)
+    return Work(plan.graph.entry, len(costs), sum(cost.flops for cost in costs), moved, again)
 
 
 def memory_of(plan: Plan) -> tuple[tuple[str, int], ...]:

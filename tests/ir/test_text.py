@@ -172,7 +172,7 @@ BAD_LINES = [
     (
         "input %x",
         "imput %x",
-        "line 8: expected layout, graph, input, state, group, a node, update, return or }",
+        "line 8: expected layout, graph, input, state, group, region, a node, update, return or }",
     ),
     ("input %x", "input ?x", "line 8: '?' has no meaning here"),
     ("uniform(-1.0", "uniforn(-1.0", "line 11: there is no distribution 'uniforn'"),
@@ -191,6 +191,7 @@ BAD_LINES = [
     ),
     ("i64[]\n", "i64[] members\n", "line 14: %step has no layout, so it has no members"),
     ("group net:", "group net", "line 15: expected group PATH: TYPE"),
+    ("group net:", "region net in", "line 15: expected region PATH: TYPE, or region PATH in PATH"),
     (
         "%relu = fused[linear, relu](%x",
         "%relu = fused[linear, relu](%y",

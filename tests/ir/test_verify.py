@@ -14,7 +14,18 @@ from hypothesis import given
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.fused import close
-from noeira.ir.graph import Attrs, ComputeGraph, Group, Input, Node, Origin, State, Update, Value
+from noeira.ir.graph import (
+    Attrs,
+    ComputeGraph,
+    Group,
+    Input,
+    Node,
+    Origin,
+    Region,
+    State,
+    Update,
+    Value,
+)
 from noeira.ir.op import op
 from noeira.ir.text.dump import Dump
 from noeira.ir.types import Layout, Member, TensorType, lay_out
@@ -101,6 +112,10 @@ HEAD = {
     ),
     "%target: nothing is below the limit 0": replace(GRAPH, inputs=(Input(X), Input(TARGET, 0))),
     "a group is declared twice": replace(GRAPH, groups=GRAPH.groups * 2),
+    "region '0' is declared twice": replace(GRAPH, regions=(Region("0", "T"),) * 2),
+    "region '0' lies in '1', which is not declared above": replace(
+        GRAPH, regions=(Region("0", "T", "1"), Region("1", "T"))
+    ),
 }
 NODES = {
     "%y is not defined above": with_nodes(RELU, LINEAR),
@@ -115,6 +130,8 @@ NODES = {
     ),
     "%x is defined twice": with_nodes(replace(LINEAR, outputs=(Value("x", f32(2, 3)),)), RELU),
     "no type asked for group '1~'": with_nodes(LINEAR, replace(RELU, group="1~")),
+    "no type asked for region '1'": with_nodes(LINEAR, replace(RELU, region="1")),
+    "the body joins regions '0' and ''": with_nodes(part_of(FUSED, 1, region="0")),
     "fused: a kernel is a body of plain nodes": with_nodes(replace(FUSED, body=())),
     "nodes were fused, but no type asked for it": with_nodes(replace(FUSED, group="")),
     "the body joins groups '0~' and '0'": with_nodes(part_of(FUSED, 1, group="0~")),

@@ -38,6 +38,7 @@ from noeira.passes.keep_gradients import KeepGradients
 from noeira.passes.order import Order
 from noeira.passes.own import Own
 from noeira.passes.pipeline import resume
+from noeira.passes.recompute import Recompute
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
@@ -65,6 +66,7 @@ OPTIONS: list[Pass] = [
     Guard(),
     Hold(),
     KeepGradients(),
+    Recompute(),
     Resident(),
     Resident(60000, (("loss", 100.0), ("correct", 1.0))),
     DeadCodeElimination(),

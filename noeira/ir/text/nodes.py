@@ -14,6 +14,13 @@ from noeira.ir.value import Value
 
 ORIGIN = re.compile(r" {3}from (\S+): (.*) by (\w+)$")
 GROUP = re.compile(r" {3}in (\S+)$")
+REGION = re.compile(r" {3}region (\S+)$")
+
+
+def cut_off(stamp: re.Pattern[str], text: str) -> tuple[str, str]:
+    """A text without the stamp at its end, and what that says; "" if there is none."""
+    found = stamp.search(text)
+    return (text[: found.start()], found[1]) if found else (text, "")
 
 
 class NodeReader:
@@ -58,9 +65,9 @@ class NodeReader:
         origin = ORIGIN.search(text)
         if not origin:
             raise expected_error(text, number, "'   from PATH: TYPE by PASS' at the end")
-        head = text[: origin.start()]
-        group = GROUP.search(head)
-        line = Line(head[: group.start()] if group else head, number)
+        head, region = cut_off(REGION, text[: origin.start()])
+        head, stamp = cut_off(GROUP, head)
+        line = Line(head, number)
         names = line.names()
         line.expect("=")
         rule = parsing(line, op, line.take("word", "the name of an op"))
@@ -79,8 +86,8 @@ class NodeReader:
         outputs = tuple(Value(n, t) for n, t in zip(names, types, strict=True))
         attrs = parsing(line, filled, rule.name, rule.Attrs, fields)
         where = Origin(origin[1], origin[2], origin[3])
-        stamp = group[1] if group else ""
-        return line, Node(rule, tuple(inputs), outputs, attrs, where, stamp), announced
+        node = Node(rule, tuple(inputs), outputs, attrs, where, stamp, region=region)
+        return line, node, announced
 
     def node_line(self, text: str, number: int) -> None:
         """A node of the graph."""
@@ -105,7 +112,8 @@ class NodeReader:
             self.defined = outside
         if announced:
             raise line.error("expected a plain node: a kernel has no kernels inside")
-        self.body.append(replace(part, group=self.found[-1].group))
+        whole = self.found[-1]
+        self.body.append(replace(part, group=whole.group, region=whole.region))
 
     def close_body(self) -> None:
         """The lines of a body are over; they must be those that the fused node names."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from noeira.errors import ParseError
-from noeira.ir.graph import TRACE, ComputeGraph, Group, Input, State, Update
+from noeira.ir.graph import TRACE, ComputeGraph, Group, Input, Region, State, Update
 from noeira.ir.orders import ORDERS
 from noeira.ir.random import Distribution
 from noeira.ir.text.lexer import Line, expected_error, parsing, significant
@@ -28,6 +28,7 @@ class GraphReader:
         self.states: list[State] = []
         self.initials: dict[str, str] = {}
         self.groups: list[Group] = []
+        self.regions: list[Region] = []
         self.nodes = NodeReader(self.layouts)
         self.updates: list[Update] = []
         self.outputs: tuple[Value, ...] | None = None
@@ -49,6 +50,8 @@ class GraphReader:
             self.nodes.node_line(text, number)
         elif word == "group":
             self.group_line(text, number)
+        elif word == "region":
+            self.region_line(text, number)
         elif word == "state":
             by = BY.search(text)
             self.state_line(text[: by.start()] if by else text, number)
@@ -93,7 +96,7 @@ class GraphReader:
         elif line.accept("}"):
             self.close(line)
         else:
-            expected = "layout, graph, input, state, group, a node, update, return or }"
+            expected = "layout, graph, input, state, group, region, a node, update, return or }"
             raise line.error(f"expected {expected}")
         line.end()
 
@@ -177,6 +180,13 @@ class GraphReader:
             raise expected_error(text, number, "group PATH: TYPE")
         self.groups.append(Group(found[1], found[2]))
 
+    def region_line(self, text: str, number: int) -> None:
+        """The path of a region, that of the one around it, and its type."""
+        found = re.fullmatch(r"\s*region (\S+)(?: in (\S+))?: (.+)", text)
+        if not found:
+            raise expected_error(text, number, "region PATH: TYPE, or region PATH in PATH: TYPE")
+        self.regions.append(Region(found[1], found[3], found[2] or ""))
+
     def close(self, line: Line) -> None:
         """The end of the graph."""
         if self.outputs is None:
@@ -199,6 +209,7 @@ class GraphReader:
             tuple(self.nodes.found),
             tuple(self.updates),
             self.outputs,
+            tuple(self.regions),
         )
 
     def with_initials(self, line: Line, state: State) -> State:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from noeira.ir.graph import TRACE, ComputeGraph, Node, State, attr_items
+from noeira.ir.graph import TRACE, ComputeGraph, Node, Region, State, attr_items
 from noeira.ir.text.lexer import literal
 
 
 def node_head(node: Node) -> str:
-    """`%y = relu(%x) : f32[3]`: a node without its group and origin."""
+    """`%y = relu(%x) : f32[3]`: a node without its group, region and origin."""
     names = ", ".join(part.op.name for part in node.body)
     name = f"fused[{names}]" if node.body else node.op.name
     attrs = ", ".join(f"{key} = {literal(value)}" for key, value in attr_items(node.attrs))
@@ -20,8 +20,10 @@ def node_head(node: Node) -> str:
 
 def node_lines(node: Node, indent: str = "  ") -> list[str]:
     """A node, and under a fused one the plain nodes it is made of."""
-    group = f"   in {node.group}" if node.group and not indent.endswith("| ") else ""
-    lines = [f"{indent}{node_head(node)}{group}   {node.origin}"]
+    inner = indent.endswith("| ")
+    group = f"   in {node.group}" if node.group and not inner else ""
+    region = f"   region {node.region}" if node.region and not inner else ""
+    lines = [f"{indent}{node_head(node)}{group}{region}   {node.origin}"]
     for part in node.body:
         lines += node_lines(part, indent + "    | ")
     return lines
@@ -37,6 +39,12 @@ def state_lines(state: State) -> list[str]:
     return [(f"{head} = {state.initial[0]}" if state.initial else head) + by]
 
 
+def region_line(region: Region) -> str:
+    """A region, and the one it lies in."""
+    outer = f" in {region.outer}" if region.outer else ""
+    return f"  region {region.path}{outer}: {region.type}"
+
+
 def graph_text(graph: ComputeGraph) -> str:
     """Layouts and graph."""
     lines = [str(layout) for layout in graph.layouts]
@@ -47,6 +55,7 @@ def graph_text(graph: ComputeGraph) -> str:
     for state in graph.states:
         lines += state_lines(state)
     lines += [f"  group {group.path}: {group.type}" for group in graph.groups]
+    lines += [region_line(region) for region in graph.regions]
     for node in graph.nodes:
         lines += node_lines(node)
     lines += [f"  update {u.state} = {u.new}" for u in graph.updates]

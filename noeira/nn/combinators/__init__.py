@@ -2,6 +2,7 @@
 
 from noeira.nn.combinators import (
     aliases,
+    checkpointed,
     fused,
     input_gradient,
     parallel,
@@ -10,6 +11,7 @@ from noeira.nn.combinators import (
     sequential,
 )
 from noeira.nn.combinators.aliases import *
+from noeira.nn.combinators.checkpointed import *
 from noeira.nn.combinators.fused import *
 from noeira.nn.combinators.input_gradient import *
 from noeira.nn.combinators.parallel import *
@@ -19,6 +21,7 @@ from noeira.nn.combinators.sequential import *
 
 __all__: list[str] = []
 __all__ += aliases.__all__
+__all__ += checkpointed.__all__
 __all__ += fused.__all__
 __all__ += input_gradient.__all__
 __all__ += parallel.__all__

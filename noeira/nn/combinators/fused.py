@@ -90,7 +90,8 @@ class Fused(Chain):
             return
         # Most layers are the same in both phases, and so is the answer.
         for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
-            if reason := refusal(nodes):
+            # Of what only training does, such as dropout, nothing may be left.
+            if nodes and (reason := refusal(nodes)):
                 where = "" if phases == PHASES else f" in phase {phases[0]}"
                 raise FusionError(
                     f"{cls!r} cannot be one kernel{where}: {reason}\n\n"
@@ -147,14 +148,13 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
     made = Scope(builder, cls, values, phase=phase).run(*inputs)
     views = views_of(builder.nodes)
     kernel = tuple(node for node in builder.nodes if node.group and node.launches)
-    if refusal(whole := with_views(kernel, views)):
+    if kernel and refusal(with_views(kernel, views)):
         needed = {v.name for v in (made if isinstance(made, tuple) else (made,))}
         for node in reversed(builder.nodes):
             if not needed.isdisjoint(v.name for v in node.outputs):
                 needed |= {v.name for v in node.inputs}
         kernel = tuple(n for n in kernel if not needed.isdisjoint(v.name for v in n.outputs))
-        return with_views(kernel, views)
-    return whole
+    return with_views(kernel, views)
 
 
 def small(signature: Signature) -> Signature:

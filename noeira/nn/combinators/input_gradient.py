@@ -65,7 +65,8 @@ class InputGradient(Wrapper):
         y = scope.child("", cls.INNER).run(x, *further)
         one = scope.emit("constant", value=1.0, dtype=y.type.dtype, hint=f"{MARK}.one")
         seed = scope.emit("broadcast", one, shape=y.type.shape, hint=MARK)
-        found = gradients(scope.builder, {y.name: seed}, [x], TRACE, MARK).get(x.name)
+        with scope.builder.at(scope.builder.origin, region=scope.region):
+            found = gradients(scope.builder, {y.name: seed}, [x], TRACE, MARK).get(x.name)
         if found is None:
             zero = scope.emit("constant", value=0.0, dtype=x.type.dtype, hint=f"{MARK}.zero")
             found = scope.emit("broadcast", zero, shape=x.type.shape, hint=MARK)

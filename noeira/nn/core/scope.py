@@ -36,7 +36,7 @@ class Scope:
 
     values: the parameters and buffers of the whole network by their dotted paths.
     path, module: the place in the tree, and the type there. group: the stamp of the fused type
-    around it.
+    around it. region: that of the type around it that keeps nothing for the backward pass.
     phase: `train` or `eval`, decided when tracing. dtype: that of the network.
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
     updated: the new values of buffers, by their dotted paths. streams: the numbers of the streams
@@ -50,6 +50,7 @@ class Scope:
     values: Mapping[str, Value]
     path: str = ""
     group: str = ""
+    region: str = ""
     phase: Literal["train", "eval"] = "train"
     dtype: str = "f32"
     caller: type[Module] | None = None
@@ -72,7 +73,8 @@ class Scope:
         do not go together, CompositionError if one is no value or if the op would mix samples.
         """
         check_operands(self, op, inputs)
-        with self.builder.at(Origin(self.path or ROOT, self.type_text, "trace"), self.group):
+        origin = Origin(self.path or ROOT, self.type_text, "trace")
+        with self.builder.at(origin, self.group, self.region):
             made = self.builder.emit(op, *inputs, hint=joined(self.path, hint or op), **attrs)
         node = self.builder.nodes[-1]
         check_rows(self, node)
@@ -137,6 +139,22 @@ class Scope:
                 f"{self.module!r} is inside another fused type: a kernel has no kernels inside"
             )
         return replace(self, group=self.builder.group(self.path or ROOT, repr(self.module)))
+
+    def checkpointed(self) -> Scope:
+        """This place as a type that keeps nothing of what is inside for the backward pass, which
+        computes it again. Evaluation has none.
+
+        Raises FusionError inside a fused type.
+        """
+        if self.group:
+            raise FusionError(
+                f"{self.module!r} is inside a fused type: what is computed again is a whole "
+                f"kernel; write Checkpointed around the fused type"
+            )
+        if self.phase != "train":
+            return self
+        region = self.builder.region(self.path or ROOT, repr(self.module), self.region)
+        return replace(self, region=region)
 
     def run(self, *inputs: Value) -> Any:
         """Trace the module here; gives its output or the tuple of its outputs.
