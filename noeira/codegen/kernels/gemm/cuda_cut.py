@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from noeira.codegen.cuda.anchor import launched
 from noeira.codegen.cuda.arch import ACCESS_BYTES, WARP, Arch, ceil_to
@@ -35,6 +36,9 @@ OTHER_REGISTERS = 40
 HALF, MORE = 32768, 1.1
 # Threads of a block of the stage `total`.
 TOTAL_BLOCK = 256
+
+
+CutLike = TypeVar("CutLike", bound="CudaGemmCut")
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,26 @@ class CudaGemmCut:
     thread_rows: int
     thread_columns: int
     pieces: Partition
+
+    @property
+    def stage(self) -> str:
+        """The name of the stage that makes the products."""
+        return "gemm"
+
+    @property
+    def layers(self) -> int:
+        """Products of the same shape that are made beside each other."""
+        return 1
+
+    @property
+    def width(self) -> int:
+        """Elements in memory between rows of C."""
+        return self.gemm.n
+
+    @property
+    def size(self) -> int:
+        """Elements of all that is made."""
+        return self.gemm.size
 
     @property
     def ctype(self) -> str:
@@ -110,9 +134,14 @@ class CudaGemmCut:
         return -(-self.gemm.n // self.columns)
 
     @property
+    def tiles(self) -> int:
+        """Tiles of a product."""
+        return self.tiles_down * self.tiles_across
+
+    @property
     def grid(self) -> int:
         """Blocks: one for each tile of C and piece of k."""
-        return self.tiles_down * self.tiles_across * self.pieces.count
+        return self.tiles * self.pieces.count * self.layers
 
     @cached_property
     def a(self) -> Side:
@@ -182,7 +211,7 @@ class CudaGemmCut:
     @property
     def stride(self) -> int:
         """Elements from the sums of a piece of k to those of the next, whole accesses."""
-        return ceil_to(self.gemm.m * self.gemm.n, self.lanes)
+        return ceil_to(self.size, self.lanes)
 
     @property
     def sums(self) -> int:
@@ -229,16 +258,24 @@ class CudaGemmCut:
 def gemm_launches(cut: CudaGemmCut) -> tuple[Stage, ...]:
     """The stages of a product that is cut so."""
     launch = ("grid", cut.grid), ("block", cut.block)
-    stage = launched("gemm", (*launch, *written(cut.options)), cut.shared)
+    stage = launched(cut.stage, (*launch, *written(cut.options)), cut.shared)
     if not cut.split:
         return (stage,)
-    accesses = max(1, cut.gemm.m * cut.gemm.n // cut.lanes)
+    accesses = max(1, cut.size // cut.lanes)
     total = ("grid", pieces_of(accesses, TOTAL_BLOCK)), ("block", TOTAL_BLOCK)
     return stage, launched("total", total)
 
 
-def cuda_gemm_cut(gemm: Gemm, stages: tuple[Stage, ...], dtype: str, arch: Arch) -> CudaGemmCut:
-    """The cut that stages describe. Raises VerifyError if they do not fit the shape or the GPU."""
+def cuda_gemm_cut(
+    gemm: Gemm,
+    stages: tuple[Stage, ...],
+    dtype: str,
+    arch: Arch,
+    kind: type[CutLike] = CudaGemmCut,
+) -> CutLike:
+    """The cut, of a kind, that stages describe. Raises VerifyError if they do not fit the shape or
+    the GPU.
+    """
     options, stage = read_cut(TileOptions, stages), stages[0]
     for name in ("rows", "columns"):
         most = getattr(options, name)
@@ -250,7 +287,7 @@ def cuda_gemm_cut(gemm: Gemm, stages: tuple[Stage, ...], dtype: str, arch: Arch)
         raise VerifyError(f"{stage}: splits must be a whole number from 1 to {tiles}: {what}")
     tile = options.rows, options.columns, options.depth
     each = options.thread_rows, options.thread_columns
-    cut = CudaGemmCut(gemm, dtype, *tile, *each, Partition(tiles, options.splits))
+    cut = kind(gemm, dtype, *tile, *each, Partition(tiles, options.splits))
     check_threads(stage, cut, arch)
     check_room(stage, cut, arch)
     check_stages(TileOptions, stages, gemm_launches(cut))

@@ -104,21 +104,25 @@ SPLIT_BLOCKS_EACH = 4
 
 
 @lru_cache(maxsize=1 << 14)
-def choose_cuda_gemm(gemm: Gemm, dtype: str, arch: Arch) -> CudaGemmCut:
-    """The cut of nearly the least estimated cycles that does the least work in all."""
-    estimates = [(cut, cycles(cut, arch)) for cut in candidates(gemm, dtype, arch)]
+def choose_cuda_gemm(
+    gemm: Gemm, dtype: str, arch: Arch, kind: type[CudaGemmCut] = CudaGemmCut
+) -> CudaGemmCut:
+    """The cut, of a kind, of nearly the least estimated cycles that does the least work in all."""
+    estimates = [(cut, cycles(cut, arch)) for cut in candidates(gemm, dtype, arch, kind)]
     least = min(estimate for _, estimate in estimates)
     near = (cut for cut, estimate in estimates if estimate <= NEARLY * least)
     return min(near, key=lambda cut: cut.grid * cut.pieces.size * tile_work(cut, arch))
 
 
-def candidates(gemm: Gemm, dtype: str, arch: Arch) -> Iterator[CudaGemmCut]:
+def candidates(
+    gemm: Gemm, dtype: str, arch: Arch, kind: type[CudaGemmCut]
+) -> Iterator[CudaGemmCut]:
     """All tiles, no deeper than k asks for, with k whole, and in pieces if they are few."""
     needed = max(LEAST_DEPTH, 1 << (gemm.k - 1).bit_length())
     for rows, columns, most, down, across in TILES[dtype]:
         depth = min(most, needed)
         steps = -(-gemm.k // depth)
-        whole = CudaGemmCut(gemm, dtype, rows, columns, depth, down, across, Partition(steps, 1))
+        whole = kind(gemm, dtype, rows, columns, depth, down, across, Partition(steps, 1))
         yield whole
         if whole.grid >= arch.multiprocessors:
             continue
@@ -132,7 +136,7 @@ def candidates(gemm: Gemm, dtype: str, arch: Arch) -> Iterator[CudaGemmCut]:
 
 def cycles(cut: CudaGemmCut, arch: Arch) -> float:
     """Estimated cycles of all launches; infinitely many if a block does not fit."""
-    registers = HALF // cut.block if cut.resident else min(cut.registers, arch.thread_registers)
+    registers = HALF // cut.block if cut.resident else cut.registers
     at_a_time = arch.occupancy(registers, cut.shared, cut.block).blocks
     if not at_a_time or cut.grid > arch.grid:
         return math.inf
@@ -179,6 +183,6 @@ def total_cycles(cut: CudaGemmCut, arch: Arch) -> float:
     """Cycles of the second stage."""
     if not cut.split:
         return 0.0
-    blocks = -(-cut.gemm.m * cut.gemm.n // (cut.lanes * TOTAL_BLOCK))
+    blocks = -(-cut.size // (cut.lanes * TOTAL_BLOCK))
     busy = min(arch.multiprocessors, blocks)
     return LAUNCH_CYCLES + FETCH_CYCLES + cut.sums * cut.bytes / (busy * L2_BYTES)

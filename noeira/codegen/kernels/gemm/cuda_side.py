@@ -5,6 +5,7 @@ C text for the places there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from noeira.codegen.ctext import added, plus, quotient, remainder, times
 from noeira.codegen.cuda.arch import ACCESS_BYTES, ceil_to
@@ -19,9 +20,13 @@ class Side:
     steps of k.
 
     letter: `a` or `b`; operand: its id; total: rows or columns in all; each: those of a thread;
-    threads: of a block; across: the places of a block's threads along it; along_k: whether
-    elements that follow each other in memory do so in k.
+    threads: of a block; along_k: whether elements that follow each other in memory do so in k;
+    apart: elements in memory between rows of A or columns of B, or between steps, 0 if there are
+    none in between; first_place: C text for where the first element of the block's product lies.
+    gathered: whether elements lie elsewhere than at equal distances.
     """
+
+    gathered: ClassVar[bool] = False
 
     letter: str
     operand: str
@@ -33,6 +38,8 @@ class Side:
     threads: int
     along_k: bool
     lanes: int
+    apart: int = 0
+    first_place: str = "0"
 
     @property
     def start(self) -> str:
@@ -124,7 +131,7 @@ class Side:
     @property
     def pitch(self) -> int:
         """Elements in memory between rows of A or columns of B, or between steps."""
-        return self.k if self.along_k else self.total
+        return self.apart or (self.k if self.along_k else self.total)
 
     @property
     def origin(self) -> str:
@@ -132,7 +139,7 @@ class Side:
         line = f"({self.start} + {self.letter}_{self.line})"
         step = f"(k + {self.letter}_step)"
         outer, inner = (line, step) if self.along_k else (step, line)
-        return f"{self.operand} + {times(outer, self.pitch)} + {inner[1:-1]}"
+        return plus(self.operand, self.first_place, times(outer, self.pitch), inner[1:-1])
 
     @property
     def from_next(self) -> str:

@@ -41,6 +41,11 @@ class Tiles:
         return index_type(max(largest, g.k))
 
     @property
+    def layers(self) -> tuple[str, ...]:
+        """C declarations of what tells products from each other that are made at once."""
+        return ()
+
+    @property
     def top(self) -> str:
         """C text for the first row of the block."""
         place = quotient("blockIdx.x", self.cut.tiles_across, self.cut.grid)
@@ -56,7 +61,8 @@ class Tiles:
     @property
     def piece(self) -> str:
         """C text for the piece of k that the block sums."""
-        return f"blockIdx.x / {self.cut.tiles_down * self.cut.tiles_across}"
+        place, count = f"blockIdx.x / {self.cut.tiles}", self.cut.pieces.count
+        return remainder(place, count, count * self.cut.layers)
 
     @property
     def start(self) -> str:
@@ -105,6 +111,14 @@ class Tiles:
         warps = remainder("threadIdx.x / 32", self.cut.across // across, self.cut.block // WARP)
         return plus(times(warps, across), remainder("threadIdx.x", across, self.cut.block))
 
+    def row_lines(self, own: str) -> tuple[str, ...]:
+        """C declarations of the row of C, `own` of the block's; what `store_guards` ask for."""
+        return (f"const {self.int} row = {plus('top', own)};",)
+
+    def column(self, own: str) -> str:
+        """C text for the column of C that is `own` of the block's."""
+        return plus("left", own)
+
     @property
     def store_guards(self) -> tuple[str, str]:
         """C text of the conditions that a row and a column of the tile are in C; empty if all."""
@@ -124,7 +138,7 @@ class Tiles:
     @property
     def flat_rows(self) -> CudaRows:
         """The elements of C, as the tail sees them in the stage `total`."""
-        return CudaRows(self.cut.dtype, self.cut.lanes, 1, self.cut.gemm.m * self.cut.gemm.n)
+        return CudaRows(self.cut.dtype, self.cut.lanes, 1, self.cut.size)
 
     @property
     def partial(self) -> Elementwise:
