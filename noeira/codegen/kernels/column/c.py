@@ -79,16 +79,20 @@ class Column(c.CAnchor):
     Cut = ColumnCut
     dtypes = frozenset(FLOATS)
 
+    def vectors(self, body: Body, machine: ISA) -> int:
+        """Vectors of a strip where threads share rows."""
+        _, _, columns = batches_of(body)
+        return min(COLUMN_CHUNK_VECTORS, pieces_of(columns, machine.lanes(rows_dtype(body))))
+
     def rule(self, body: Body, machine: ISA) -> ColumnCut:
         (batches, rows, columns), type = batches_of(body), rows_operand(body).type
-        vectors = pieces_of(columns, machine.lanes(rows_dtype(body)))
         split, stream = c.splits(type.size), bool(body.head) and c.streams(body)
         if rows <= COLUMN_ROWS:
-            width = min(COLUMN_VECTORS, vectors)
+            width = min(COLUMN_VECTORS, self.vectors(body, machine))
             return ColumnCut(vectors=width, split=split, stream=stream)
         return ColumnCut(
             rows=COLUMN_CHUNK_ROWS,
-            vectors=min(COLUMN_CHUNK_VECTORS, vectors),
+            vectors=self.vectors(body, machine),
             split=split,
             stream=stream,
             total_split=c.splits(batches * pieces_of(rows, COLUMN_CHUNK_ROWS) * columns),

@@ -1,0 +1,1 @@
+"""The kernel `row_norm_sums`."""
