@@ -13,7 +13,7 @@ from noeira.ir import graph
 from noeira.ir.checks import expect, float_operand
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import Op
+from noeira.ir.images import ImageOp
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.types import TensorType, computed
 
@@ -59,14 +59,14 @@ class ChannelAttrs(graph.Attrs):
         return x.size // math.prod(self.shape(x))
 
 
-class ChannelOp(Op):
+class ChannelOp(ImageOp):
     """The parent of what adds up all but the channels of its first operand.
 
     Its kernels run over batches of rows by channels, and so take channels as the last axis alone.
     Sums are those of chunks of rows, in order.
     """
 
-    kind, Attrs = "column", ChannelAttrs
+    kind, Attrs, images, results_images = "column", ChannelAttrs, ("x", "d"), ()
     takes = frozenset({"head"})
 
     def channels(self, attrs: ChannelAttrs, x: TensorType) -> TensorType:
@@ -184,9 +184,7 @@ class ChannelSums(ChannelOp):
             one.name: back.emit("reshape", one, shape=beside) if one is not zero else zero
             for one in dict.fromkeys((mean, rstd, of_shift, of_gain))
         }
-        means, rstds, shifts, gains = (
-            column[one.name] for one in (mean, rstd, of_shift, of_gain)
-        )
+        means, rstds, shifts, gains = (column[one.name] for one in (mean, rstd, of_shift, of_gain))
         found = {"d": back.emit("normalize", x, means, rstds, gains, shifts)}
         if of_gain is not zero:
             slope = back.emit("multiply", of_gain, rstd)

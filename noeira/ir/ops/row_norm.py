@@ -5,9 +5,8 @@ have gradients of every order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import check_number, check_rows, expect
 from noeira.ir.gradients import Backward

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.orders import WEIGHTS
 from noeira.nn.core.extents import extent, per_axis
-from noeira.nn.core.module import Module
 from noeira.nn.core.parameters import Param
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, parse_signature
 from noeira.nn.core.slots import choice, flag, size
+from noeira.nn.primitives.images import Images
 
 __all__ = [
     "Conv1D",
@@ -24,11 +24,8 @@ __all__ = [
 ]
 
 
-class Convolution(Module):
-    """The parent of layers whose parameters are a weight of convolutions and a bias.
-
-    letters: of the axes of an image.
-    """
+class Convolution(Images):
+    """The parent of layers whose parameters are a weight of convolutions and a bias."""
 
     IC: int
     OC: int
@@ -38,8 +35,6 @@ class Convolution(Module):
     DILATION: Any
     GROUPS: int
     BIAS: bool
-    AXES: str
-    letters: ClassVar[str]
 
     @classmethod
     def check(cls) -> None:
@@ -64,11 +59,6 @@ class Convolution(Module):
     def made_length(cls, axis: str) -> str:
         """The length of an axis of what it gives, as an expression."""
         raise NotImplementedError
-
-    @classmethod
-    def channels_last(cls) -> bool:
-        """Whether the last axis of an image are its channels."""
-        return cls.AXES.endswith("c")
 
     @classmethod
     def emitted(cls, scope: Scope, op: str, x: Value, **attrs: Any) -> Value:
@@ -216,8 +206,7 @@ class Transposed(Convolution):
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        last = cls.channels_last()
-        lengths = x.type.shape[1:-1] if last else x.type.shape[2:]
+        lengths = cls.size_of(x)
         numbers = map(cls.numbers, ("K", "STRIDE", "PADDING", "DILATION", "OUTPUT_PADDING"))
         size = tuple(
             (length - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1 + more

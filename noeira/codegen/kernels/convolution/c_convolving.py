@@ -12,7 +12,6 @@ from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import check_stages, read_cut
 from noeira.codegen.kernels.convolution.c_cut import PatchCut
 from noeira.codegen.kernels.convolution.c_direct import check_direct, direct_scratch, direct_stages
-from noeira.codegen.kernels.convolution.c_plan import PatchPlan
 from noeira.codegen.kernels.convolution.c_plan import Plans
 from noeira.codegen.kernels.convolution.c_product import PatchProduct
 from noeira.codegen.kernels.convolution.c_rule import choose_patches

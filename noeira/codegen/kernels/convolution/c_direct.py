@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from noeira.codegen.c.anchor import CAnchor
-from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import written
 from noeira.codegen.kernels.convolution.c_cut import PatchCut
 from noeira.codegen.kernels.convolution.c_plan import PatchPlan
 from noeira.codegen.kernels.convolution.c_product import PatchProduct
-from noeira.codegen.kernels.convolution.c_rule import choose_patches
 from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.plan import Stage

@@ -171,12 +171,16 @@ class WalkPlan:
 
     def part_of(self, unit: str) -> str:
         """C text for the part of a unit."""
-        return remainder(quotient(unit, self.tiles, self.units), self.cut.parts, self.units // self.tiles)
+        return remainder(
+            quotient(unit, self.tiles, self.units), self.cut.parts, self.units // self.tiles
+        )
 
     def group_of(self, unit: str) -> str:
         """C text for its group."""
         inner = self.tiles * self.cut.parts
-        return remainder(quotient(unit, inner, self.units), self.product.groups, self.units // inner)
+        return remainder(
+            quotient(unit, inner, self.units), self.product.groups, self.units // inner
+        )
 
     def slot_of(self, unit: str) -> str:
         """C text for its slot."""
@@ -353,8 +357,14 @@ class PatchPlan:
     def packed_panel(self, walk: WalkPlan) -> str:
         """C text for where a `panel` of a `group` begins among them."""
         steps = self.product.steps_of(walk.patches)
-        group = times("group", steps * self.width(self.product.width)) if self.product.groups > 1 else "0"
-        panel = self.panels.start("panel", self.product.lanes * steps) if self.panels.count > 1 else "0"
+        group = (
+            times("group", steps * self.width(self.product.width))
+            if self.product.groups > 1
+            else "0"
+        )
+        panel = (
+            self.panels.start("panel", self.product.lanes * steps) if self.panels.count > 1 else "0"
+        )
         return plus(str(self.packed_start(walk.number)), group, panel)
 
     def packed_pieces(self, walk: WalkPlan) -> int:

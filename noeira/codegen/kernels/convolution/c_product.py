@@ -112,9 +112,7 @@ def forward_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
     walks = walks_of(g, adjoint=False)
     own, columns = g.channels_of_group, g.filters_of_group
     rows = g.batch * g.pixels
-    return PatchProduct(
-        walks, g.groups, own, columns, rows, g.filters, False, False, dtype, lanes
-    )
+    return PatchProduct(walks, g.groups, own, columns, rows, g.filters, False, False, dtype, lanes)
 
 
 def image_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:

@@ -79,7 +79,10 @@ class Convolved(Gemm):
     def shapes(self) -> tuple[Sizes, Sizes]:
         """Of both operands as they lie in memory."""
         g = self.geometry
-        x, y = arranged(g.batch, g.channels, g.size, True), arranged(g.batch, g.filters, g.out, True)
+        x, y = (
+            arranged(g.batch, g.channels, g.size, True),
+            arranged(g.batch, g.filters, g.out, True),
+        )
         weight = (*g.kernel, g.channels_of_group, g.filters)
         return {FORWARD: (x, weight), ADJOINT: (y, weight), WEIGHT: (x, y)}[self.kind]
 

@@ -32,9 +32,7 @@ def met_pixels(p: Convolved, plain: Side) -> Window:
     line, step = (g.before, (0,) * len(g.size)) if forward else ((0,) * len(g.size), g.before)
     place, tap = ("line", "step") if forward else ("step", "line")
     found = digits(place, g.out, g.batch * g.pixels)
-    along = tuple(
-        scaled(*one, -offset) for *one, offset in zip(found, g.stride, line, strict=True)
-    )
+    along = tuple(scaled(*one, -offset) for *one, offset in zip(found, g.stride, line, strict=True))
     images = Part(along, images_before(place, g.out, g.batch, g.size, g.channels))
     number, channel = tap_and_channel(tap, g.channels_of_group, g.taps, plain)
     found = digits(number, g.kernel, g.taps)
