@@ -43,6 +43,14 @@ def check_rows(name: str, x: TensorType) -> tuple[int, ...]:
     return x.shape[:-1]
 
 
+def axis_of(name: str, axis: int, x: TensorType) -> int:
+    """The number, from the front, of an axis that an operand must have."""
+    rank = len(x.shape)
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{name}: {x} has no axis {axis}")
+    return axis % rank
+
+
 def one_float_dtype(name: str, *types: TensorType) -> str:
     """The dtype that all operands must have."""
     first = types[0].dtype

@@ -88,7 +88,7 @@ class Value:
     def __getitem__(self, index: Any) -> NoReturn:
         raise CompositionError(
             f"{self}[…]: a value is read as a whole; columns of it, along the last axis, are "
-            'scope.emit("columns", x, start=…, width=…)'
+            'scope.emit("slice", x, starts=(…,), lengths=(…,))'
         )
 
     def __iter__(self) -> NoReturn:

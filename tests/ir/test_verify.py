@@ -281,9 +281,9 @@ def test_indices_side_by_side_keep_the_larger_limit():
     builder = Builder("joined")
     parts = [builder.input(f"i{n}", TensorType("i32", (n,)), n + 1) for n in (1, 2)]
     target = builder.emit("concat", *parts)
-    wide = builder.emit("pad_columns", target, start=1, width=5)
+    wide = builder.emit("pad", target, starts=(1,), lengths=(5,))
     builder.emit(
-        "cross_entropy", builder.input("z", f32(2, 3)), builder.emit("columns", wide, width=2)
+        "cross_entropy", builder.input("z", f32(2, 3)), builder.emit("slice", wide, lengths=(2,))
     )
     verify(builder.done([]))
     builder.emit("cross_entropy", builder.input("u", f32(3, 2)), target, hint="u.loss")

@@ -27,7 +27,7 @@ class Map(Module):
         turned = scope.param("weight")
         rows = [
             scope.emit("sum", wide * scope.emit("reshape", column, shape=(cls.IC, 1)), axes=(1,))
-            for column in (scope.emit("columns", turned, start=i, width=1) for i in range(cls.OC))
+            for column in (scope.emit("slice", turned, starts=(i,)) for i in range(cls.OC))
         ]
         made = scope.emit("concat", *rows)
         return scope.emit("reshape", made, shape=(batch, cls.OC, height, width))

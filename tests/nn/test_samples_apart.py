@@ -103,10 +103,10 @@ def test_an_op_along_the_last_axis_does_not_mix_samples():
         "Q at 1: row_flip works along the last axis, but one sample has no axis here: f32[2] is "
         'the batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
     )
-    first = module("() -> ()", lambda s, x: s.emit("columns", x, start=0, width=1))
+    first = module("() -> ()", lambda s, x: s.emit("slice", x))
     says(
         lambda: trace(first, batch=2),
-        "Q: columns works along the last axis, but one sample has no axis here: f32[2] is the "
+        "Q: slice works along the last axis, but one sample has no axis here: f32[2] is the "
         'batch alone; give it one in the signature, such as "(*, D) -> (*, D)"',
     )
 
@@ -153,7 +153,7 @@ def test_many_operands_as_long_as_the_batch_are_judged_soon():
         one = scope.emit("constant", value=1.0)
         ones = [scope.emit("broadcast", one, shape=x.type.shape) for _ in range(40)]
         joined = scope.emit("concat", x, *ones)
-        return scope.emit("columns", joined, start=0, width=3)
+        return scope.emit("slice", joined, lengths=(3,))
 
     assert trace(module("(3) -> (3)", together), batch=4, phase="eval")
 
@@ -249,7 +249,7 @@ def test_in_evaluation_numbers_may_be_repeated_to_the_batch(batch: int):
         ones = scope.emit("broadcast", scope.emit("constant", value=1.0), shape=shape)
         rows = scope.emit("broadcast", scope.param("w"), shape=shape)
         wide = scope.emit("concat", x * ones, rows, ones)
-        first = scope.emit("columns", wide, start=1, width=3)
+        first = scope.emit("slice", wide, starts=(1,), lengths=(3,))
         kept = scope.emit("reshape", sums(scope, first), shape=(shape[0], 1))
         return scope.emit("matmul", rows - first * rows / kept, scope.param("square"))
 
@@ -284,7 +284,7 @@ def emitted(scope: Scope, given: list[Value], random: Random) -> Value | None:
                 for shape in shapes
             ),
             *(("sum", (x,), {"axes": (axis,)}) for axis in (0, -1)),
-            ("columns", (x,), {"width": 1}),
+            ("slice", (x,), {}),
             ("softmax", (x,), {}),
         ]
     )

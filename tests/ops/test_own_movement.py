@@ -84,8 +84,11 @@ MOVED = (
     ("copy", drawn((3, 7, 4)), 16),
     ("copy", drawn((5, 3)), 4),
     ("concat", drawn((3, 8), (3, 2)), 8),
-    ("columns", drawn((3, 8), attrs={"start": 2, "width": 4}), 8),
-    ("pad_columns", drawn((3, 8), attrs={"start": 4, "width": 16}), 16),
+    ("slice", drawn((3, 8), attrs={"starts": (2,), "lengths": (4,)}), 8),
+    ("pad", drawn((3, 8), attrs={"starts": (4,), "lengths": (16,)}), 16),
+    ("slice", drawn((3, 6, 8), attrs={"axes": (1,), "starts": (2,), "lengths": (3,)}), 16),
+    ("transpose", drawn((3, 5, 6), attrs={"axes": (1, 0, 2)}), 8),
+    ("transpose", drawn((3, 7), attrs={"axes": (1, 0)}), 4),
 )
 
 

@@ -303,14 +303,15 @@ class Drawing:
     def move(self) -> Value | None:
         x = self.pick(lambda t: len(t.shape) > 0)
         assert x is not None
-        name = self.draw(st.sampled_from(("concat", "columns", "pad_columns", "broadcast")))
+        name = self.draw(st.sampled_from(("concat", "slice", "pad", "broadcast")))
         width = x.type.shape[-1]
         if name == "concat":
             return self.builder.emit(name, x, x)
-        if name == "columns":
-            return self.builder.emit(name, x, start=width // 2, width=width - width // 2)
-        if name == "pad_columns":
-            return self.builder.emit(name, x, start=1, width=width + 2)
+        if name == "slice":
+            half = width // 2
+            return self.builder.emit(name, x, starts=(half,), lengths=(width - half,))
+        if name == "pad":
+            return self.builder.emit(name, x, starts=(1,), lengths=(width + 2,))
         return self.builder.emit(name, x, shape=(2, *x.type.shape), scale=-0.5)
 
     def view(self) -> Value | None:

@@ -103,8 +103,8 @@ def flat_cases() -> Iterator[Case]:
     yield sample_case(op("add"), Sample((normal(8, 5, 9), normal(5, 1))))
     yield joined("chain", chain)[0]
     yield sample_case(op("concat"), Sample((normal(5, 4), normal(5, 7), normal(5, 8))))
-    yield sample_case(op("columns"), Sample((normal(13, 20),), {"start": 4, "width": 9}))
-    yield sample_case(op("pad_columns"), Sample((normal(13, 7),), {"start": 4, "width": 15}))
+    yield sample_case(op("slice"), Sample((normal(13, 20),), {"starts": (4,), "lengths": (9,)}))
+    yield sample_case(op("pad"), Sample((normal(13, 7),), {"starts": (4,), "lengths": (15,)}))
     yield sample_case(op("take"), taking(20, 15, 3))
     yield sample_case(op("take"), taking(20, 20, 52, dtype="u8"))
     for ranges in (FEW, WHOLE):

@@ -30,7 +30,7 @@ ROUNDED_SAMPLES = 3
 # How many kinds of samples are stretched to each length.
 KINDS_EACH = 3
 # Attributes that number axes.
-AXES = ("axes",)
+AXES = ("axes", "axis")
 
 
 def retyped(sample: Sample, dtype: str) -> Sample:

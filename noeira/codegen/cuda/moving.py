@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import ACCESS_BYTES, Arch
 from noeira.codegen.cut import option
+from noeira.codegen.moved import AxisView, WindowView, axis_view, window_of
 from noeira.codegen.rows import pieces_of
 from noeira.errors import VerifyError
 from noeira.ir.body import Body
@@ -58,3 +59,31 @@ class Moving(cuda.CudaAnchor):
         if cut.access > self.most_access(body):
             most = self.most_access(body)
             raise VerifyError(f"{body.stem}: access must be at most {most} for what stays together")
+
+
+class Windowed(Moving):
+    """A window of a larger tensor."""
+
+    def view(self, body: Body, machine: Arch) -> WindowView:
+        return window_of(body)
+
+
+class Along(cuda.CudaAnchor):
+    """Elements along an axis, a thread for each element of the result."""
+
+    def rule(self, body: Body, machine: Arch) -> cuda.LaunchCut:
+        size = body.outputs[0].type.size
+        block = cuda.BLOCK if size > 1 else 1
+        return cuda.LaunchCut(cuda.blocks_for(size, block, machine), block)
+
+    def check(self, body: Body, cut: cuda.LaunchCut, machine: Arch) -> None:
+        """Any launch will do: threads take elements in turn."""
+
+    def view(self, body: Body, machine: Arch) -> AxisView:
+        return axis_view(body)
+
+
+class MovedAlong(Along):
+    """The same, moved as they are."""
+
+    dtypes = frozenset(FLOATS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.samples import Draw, Sample, f32
-from noeira.ir.scalar import Expr, call, var
+from noeira.ir.scalar import Expr, call, select, var
 
 a, b = var("a"), var("b")
 
@@ -48,6 +48,35 @@ class Divide(Elementwise):
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample((Draw(f32(4, 33)), Draw(f32(4, 33), "positive"))),)
+
+
+class Extreme(Elementwise):
+    """The parent of the greater and the lesser of two numbers, NaN if one of them is. The gradient
+    flows to that operand, half of it to each of two that are equal, as in PyTorch.
+    """
+
+    operands = ("a", "b")
+    function: str
+    beyond: str
+
+    def expression(self, attrs: Any) -> Expr:
+        return call(self.function, a, b)
+
+    def slope(self, attrs: Any, index: int) -> Expr:
+        own, other = (a, b) if index == 0 else (b, a)
+        return select(call(self.beyond, other, own), 0, select(call("eq", a, b), 0.5, 1))
+
+
+class Maximum(Extreme):
+    """max(a, b)"""
+
+    name, function, beyond = "maximum", "max", "gt"
+
+
+class Minimum(Extreme):
+    """min(a, b)"""
+
+    name, function, beyond = "minimum", "min", "lt"
 
 
 class Exp(Elementwise):

@@ -35,7 +35,7 @@ class Break(Exception):
 def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
     """The signature of a chain. Raises Break at the first pair that does not fit."""
     signatures = [unary(owner, layer, i).apart(i) for i, layer in enumerate(layers)]
-    solver = Solver(waiting=[rule for s in signatures for rule in s.where])
+    solver = Solver.of(*signatures)
     current = signatures[0].outputs[0]
     for index, signature in enumerate(signatures[1:], start=1):
         gives, takes = solver.applied(current), solver.applied(signature.inputs[0])
@@ -179,7 +179,7 @@ def looped(
 
 def ends_meet(signature: Signature) -> Signature | Misfit:
     """The signature with its output made equal to its input, or why it cannot be."""
-    solver = Solver(waiting=list(signature.where))
+    solver = Solver.of(signature)
     try:
         solver.equal(signature.outputs[0], signature.inputs[0])
     except Misfit as misfit:

@@ -5,6 +5,7 @@ pass, which training differentiates again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import CompositionError
@@ -57,7 +58,7 @@ class InputGradient(Wrapper):
                 f"{owner}: {cls.INNER!r} gives {listed(signature.outputs)}, and the gradient is "
                 "that of one number a sample: let it give (1) or ()"
             )
-        return Signature(found.inputs, (*found.outputs, found.inputs[0]), found.where)
+        return replace(found, outputs=(*found.outputs, found.inputs[0]))
 
     @classmethod
     def trace(cls, scope: Scope, x: Value, *further: Value) -> tuple[Value, Value]:

@@ -84,12 +84,14 @@ def gathered(
     """The positional values, one a slot: a slot of several modules takes all that are left."""
     fixed = place_of_several(slots)
     if fixed is not None:
-        rest = args[fixed:]
-        if not rest:
+        rest, slot = args[fixed:], slots[fixed]
+        if rest:
+            return (*args[:fixed], rest)
+        if slot.required:
             raise CompositionError(
-                f"{written} is empty: write {usage(cls)} with at least one module type"
+                f"{written} is empty: write {usage(cls)} with at least one {slot.each}"
             )
-        return (*args[:fixed], rest)
+        return args
     if len(args) > len(slots):
         raise CompositionError(
             f"{written}: {len(args)} parameters are too many; write {usage(cls)}"
@@ -182,7 +184,7 @@ def type_text(
         usual = not slot.required and value == slot.default
         in_place = len(plain) == position and not slot.is_option and not usual
         if in_place if several is None else position <= several:
-            plain.append(shown(slot, value))
+            plain += filter(None, (shown(slot, value),))
         elif not usual:
             named.append(f"{slot.label}={shown(slot, value)}")
     if named:
@@ -193,6 +195,7 @@ def type_text(
 def brief_value(slot: Slot, value: Any) -> str:
     """The value of a slot, of many modules the first."""
     if slot.several:
+        first = brief(value[0]) if isinstance(value[0], type) else repr(value[0])
         more = [f"… {len(value) - 1} more"] if len(value) > 1 else []
-        return ", ".join([brief(value[0]), *more])
+        return ", ".join([first, *more])
     return brief(value) if isinstance(value, type) else repr(value)

@@ -163,7 +163,13 @@ class Module(Instance, metaclass=ModuleType):
         Shapes that are not given follow from the others; `*` that nothing decides stands for no
         axes. Raises ShapeError if a shape does not fit, CompositionError if an axis stays open.
         """
-        found = closed(cls.fitted(inputs, ()))
+        fitted = cls.fitted(inputs, ())
+        try:
+            found = closed(fitted)
+        except Misfit:
+            raise CompositionError(
+                f"{cls!r}, {fitted}: give the shape of a sample, input=(…)"
+            ) from None
         for p in found.patterns:
             if names := p.open_names():
                 raise CompositionError(

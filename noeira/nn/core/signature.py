@@ -83,15 +83,19 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a module takes and gives; `where`: equations that only an input shape can decide."""
+    """What a module takes and gives. where: equations that only an input shape can decide; counts:
+    patterns, with how many elements each has.
+    """
 
     inputs: tuple[Pattern, ...]
     outputs: tuple[Pattern, ...]
     where: tuple[tuple[Axis, Axis], ...] = ()
+    counts: tuple[tuple[Pattern, Axis], ...] = ()
 
     def __str__(self) -> str:
         body = f"{listed(self.inputs)} -> {listed(self.outputs)}"
-        rules = ", ".join(f"{text(a)} = {text(b)}" for a, b in self.where)
+        found = [f"{text(a)} = {text(b)}" for a, b in self.where]
+        rules = ", ".join([*found, *(f"{p} has {text(n)} elements" for p, n in self.counts)])
         return f"{body} where {rules}" if rules else body
 
     @property
@@ -109,21 +113,24 @@ class Signature:
             tuple(p.mapped(change) for p in self.inputs),
             tuple(p.mapped(change) for p in self.outputs),
             tuple((change(a), change(b)) for a, b in self.where),
+            tuple((p.mapped(change), change(n)) for p, n in self.counts),
         )
 
     def variables(self) -> tuple[str, ...]:
         """Every variable, in order of appearance."""
         axes = [
             axis
-            for p in self.patterns
+            for p in (*self.patterns, *(p for p, _ in self.counts))
             for axis in (*p.axes, *([p.below] if p.below is not None else []))
         ]
         axes += [axis for rule in self.where for axis in rule]
+        axes += [count for _, count in self.counts]
         return tuple(dict.fromkeys(name for axis in axes for name in names(axis)))
 
     def rests(self) -> tuple[str, ...]:
         """Every name behind a `*`."""
-        return tuple(dict.fromkeys(p.rest for p in self.patterns if p.rest))
+        every = (*self.patterns, *(p for p, _ in self.counts))
+        return tuple(dict.fromkeys(p.rest for p in every if p.rest))
 
     def renamed(self, axes: Mapping[str, str], rests: Mapping[str, str]) -> Signature:
         """With variables, and the names behind `*`, called otherwise."""
@@ -136,6 +143,7 @@ class Signature:
             changed,
             inputs=tuple(map(rest, changed.inputs)),
             outputs=tuple(map(rest, changed.outputs)),
+            counts=tuple((rest(p), n) for p, n in changed.counts),
         )
 
     def apart(self, tag: object) -> Signature:

@@ -42,6 +42,7 @@ class Slot:
 
     what: ClassVar[str] = "a value"
     several: ClassVar[bool] = False
+    each: ClassVar[str] = "value"
 
     def __init__(self, default: Any = MISSING) -> None:
         self.default, self.name = default, ""
@@ -250,7 +251,7 @@ class ModulesSlot(Slot):
     """Module types of one role, one or more."""
 
     what = "module types"
-    several = True
+    several, each = True, "module type"
 
     def __init__(self, role: str) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from noeira.nn.core.expression import (
     Name,
     Sum,
     bare_name,
+    multiply,
     names,
     substitute,
     subtract,
@@ -42,11 +43,22 @@ class Misfit(Exception):
 
 @dataclass
 class Solver:
-    """What is known so far: the values of variables and of `*`, and equations still open."""
+    """What is known so far: the values of variables and of `*`, equations still open, and patterns
+    whose elements are still to be counted.
+    """
 
     axes: dict[str, Axis] = field(default_factory=dict)
     rests: dict[str, Pattern] = field(default_factory=dict)
     waiting: list[tuple[Axis, Axis]] = field(default_factory=list)
+    counts: list[tuple[Pattern, Axis]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, *signatures: Signature) -> Solver:
+        """What signatures, whose names are apart, say to begin with."""
+        return cls(
+            waiting=[rule for one in signatures for rule in one.where],
+            counts=[rule for one in signatures for rule in one.counts],
+        )
 
     def equal(self, left: Pattern, right: Pattern) -> None:
         """Make two patterns equal.
@@ -114,12 +126,23 @@ class Solver:
 
     def settle(self) -> None:
         """Look at the open equations again: what was just learnt may decide them."""
+        self.count()
         before = -1
         while self.waiting and len(self.axes) != before:
             before = len(self.axes)
             again, self.waiting = self.waiting, []
             for left, right in again:
                 self.equal_axes(left, right)
+
+    def count(self) -> None:
+        """Count the elements of the patterns whose axes are all known by now."""
+        again, self.counts = self.counts, []
+        for one, wanted in again:
+            pattern = self.applied(one)
+            if pattern.rest:
+                self.counts.append((pattern, wanted))
+            else:
+                self.equal_axes(elements(pattern), wanted)
 
     def resolved(self, axis: Axis) -> Axis:
         """The length with everything known put in; what a variable comes to is kept."""
@@ -155,7 +178,18 @@ class Solver:
     def result(self, inputs: Sequence[Pattern], outputs: Sequence[Pattern]) -> Signature:
         """The signature of a composite, with everything known put in."""
         where = tuple((self.resolved(a), self.resolved(b)) for a, b in self.waiting)
-        return Signature(tuple(map(self.applied, inputs)), tuple(map(self.applied, outputs)), where)
+        counts = tuple((self.applied(p), self.resolved(n)) for p, n in self.counts)
+        return Signature(
+            tuple(map(self.applied, inputs)), tuple(map(self.applied, outputs)), where, counts
+        )
+
+
+def elements(pattern: Pattern) -> Axis:
+    """How many elements a pattern without `*` has."""
+    found: Axis = 1
+    for axis in pattern.axes:
+        found = multiply(found, axis)
+    return found
 
 
 def solve(
@@ -167,7 +201,7 @@ def solve(
 
     Raises Misfit, whose `axis` is that of the pattern that does not fit.
     """
-    solver = Solver(waiting=list(signature.where))
+    solver = Solver.of(signature)
     for expected, given in (
         *zip(signature.inputs, inputs, strict=False),
         *zip(signature.outputs, outputs, strict=False),
@@ -184,8 +218,14 @@ def solve(
 
 
 def closed(signature: Signature) -> Signature:
-    """With every `*` standing for no axes."""
-    solver = Solver(
-        rests={name: Pattern(()) for name in signature.rests()}, waiting=list(signature.where)
-    )
+    """With every `*` standing for no axes; where its elements are counted, for one of so many.
+
+    Raises Misfit if that does not fit.
+    """
+    solver = Solver.of(signature)
+    for pattern, count in signature.counts:
+        if pattern.rest and not pattern.axes and isinstance(count, int):
+            solver.rests[pattern.rest] = Pattern((count,))
+    solver.rests = {name: Pattern(()) for name in signature.rests()} | solver.rests
+    solver.settle()
     return solver.result(signature.inputs, signature.outputs)

@@ -113,5 +113,7 @@ class GaussianKL(ElementwiseLoss):
 def halves(scope: Scope, value: Value) -> tuple[Value, Value]:
     """The two halves of the last axis."""
     width = value.type.shape[-1] // 2
-    first, second = (scope.emit("columns", value, start=start, width=width) for start in (0, width))
+    first, second = (
+        scope.emit("slice", value, starts=(start,), lengths=(width,)) for start in (0, width)
+    )
     return first, second

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.moving import Moving
-from noeira.codegen.kernels.concat.windows import windows
+from noeira.codegen.kernels.concat.windows import Windows, windows
 from noeira.ir.body import Body
 
 
@@ -13,5 +13,5 @@ class Concat(Moving):
 
     stem = "concat"
 
-    def view(self, body: Body, machine: ISA) -> tuple[range, ...]:
+    def view(self, body: Body, machine: ISA) -> Windows:
         return windows(body)

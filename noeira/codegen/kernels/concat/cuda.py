@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noeira.codegen.cuda.arch import Arch
 from noeira.codegen.cuda.moving import Moving
-from noeira.codegen.kernels.concat.windows import windows
+from noeira.codegen.kernels.concat.windows import Windows, windows
 from noeira.ir.body import Body
 
 
@@ -13,5 +13,5 @@ class Concat(Moving):
 
     stem = "concat"
 
-    def view(self, body: Body, machine: Arch) -> tuple[range, ...]:
+    def view(self, body: Body, machine: Arch) -> Windows:
         return windows(body)

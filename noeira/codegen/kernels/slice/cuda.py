@@ -1,0 +1,11 @@
+"""How CUDA runs the kernel `slice`."""
+
+from __future__ import annotations
+
+from noeira.codegen.cuda.moving import Windowed
+
+
+class Slice(Windowed):
+    """Rows of the window."""
+
+    stem = "slice"
