@@ -132,13 +132,13 @@ class Node:
     def kind(self) -> Kind:
         """What a kernel may join it with, see `Op.kind_of`."""
         lies = self.laid
-        return kind_called(self.op.kind_of(lies.attrs, *lies.types), self.op.name)
+        return kind_called(lies.op.kind_of(lies.attrs, *lies.types), self.op.name)
 
     @cached_property
     def rows(self) -> TensorType:
         """What the kernel of an anchor takes row by row, see `Op.rows`."""
         lies = self.laid
-        return self.op.rows(lies.attrs, *lies.types)
+        return lies.op.rows(lies.attrs, *lies.types)
 
     def __str__(self) -> str:
         from noeira.ir.text.printer import node_lines

@@ -70,3 +70,32 @@ class ImageOp(Op):
             tuple(map(stored, operands, read)),
             tuple(map(stored, results, made)),
         )
+
+
+class AlongAxes(Op):
+    """The parent of ops that work along some axes in whatever order these lie: results lie as the
+    first operand that has an order does.
+    """
+
+    def place(self, attrs: Any, order: str) -> Any:
+        """The attributes for axes as they lie in an order."""
+        raise NotImplementedError(self.name)
+
+    def order_among(self, operands: Types) -> str:
+        """The order in which all are taken."""
+        return next((type.order for type in operands if type.order), "")
+
+    def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
+        order = self.order_among(operands)
+        return tuple(canonical(type.shape, order) for type in results) if order else ()
+
+    def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
+        order = self.order_among(operands)
+        return tuple(canonical(type.shape, order) for type in operands)
+
+    def laid(self, attrs: Any, operands: Types, results: Types) -> tuple[Any, Types, Types]:
+        order = self.order_among(operands)
+        if not order:
+            return attrs, operands, results
+        lie = (tuple(stored(type, order) for type in side) for side in (operands, results))
+        return (self.place(attrs, order), *lie)  # type: ignore[return-value]

@@ -260,6 +260,11 @@ class Op:
         """
         return None
 
+    @property
+    def laid_as(self) -> Op:
+        """What a node is to kernels, when it is laid: by default the same."""
+        return self
+
     def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
         """The order that each result lies in, given the types of operands and, row major, of
         results; nothing if all are row major.

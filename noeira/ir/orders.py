@@ -128,6 +128,7 @@ def laid_part(part: Node) -> Node:
     attrs, operands, results = part.op.laid(part.attrs, types, made)
     return replace(
         part,
+        op=part.op.laid_as,
         attrs=attrs,
         inputs=retyped(part.inputs, operands),
         outputs=retyped(part.outputs, results),

@@ -139,7 +139,9 @@ class Put(AlongAxis):
         axis = axis_of(self.name, attrs.axis, wide)
         return (TensorType(x.dtype, (*x.shape[:axis], attrs.length, *x.shape[axis:])),)
 
-    def reference(self, attrs: PutAttrs, x: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, ...]:
+    def reference(
+        self, attrs: PutAttrs, x: np.ndarray, place: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         import numpy as np
 
         wide = np.expand_dims(x, attrs.axis)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from noeira.errors import ShapeError
@@ -14,7 +14,9 @@ from noeira.ir import graph
 from noeira.ir.checks import axis_of, check_number
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import Limits, Op
+from noeira.ir.images import AlongAxes
+from noeira.ir.op import Limits
+from noeira.ir.orders import ORDERS
 from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
 from noeira.ir.types import TensorType, Types
 
@@ -29,7 +31,7 @@ class AxisAttrs(graph.Attrs):
     axis: int = -1
 
 
-class Concat(Op):
+class Concat(AlongAxes):
     """The operands one after the other along an axis, the last by default: [..., N₀, ...], [..., N₁,
     ...], … -> [..., N₀ + N₁ + …, ...]
     """
@@ -48,6 +50,10 @@ class Concat(Op):
                 raise ShapeError(f"concat: {first} and {part} differ in more than {place}")
         length = sum(p.shape[axis] for p in parts)
         return (TensorType(first.dtype, with_length(first.shape, axis, length)),)
+
+    def place(self, attrs: AxisAttrs, order: str) -> AxisAttrs:
+        axes = ORDERS[order]
+        return replace(attrs, axis=axes.index(attrs.axis % len(axes)))
 
     def reference(self, attrs: AxisAttrs, *parts: np.ndarray) -> tuple[np.ndarray, ...]:
         import numpy as np
@@ -158,7 +164,7 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found) or (Span(1, 1),)
 
 
-class Window(Op):
+class Window(AlongAxes):
     """The parent of `slice` and `pad`, each the gradient of the other."""
 
     operands, Attrs = ("x",), WindowAttrs
@@ -176,6 +182,10 @@ class Window(Op):
         if len(set(axes)) < len(axes):
             raise ShapeError(f"{self.name}: {list(attrs.axes)} names an axis twice")
         return axes
+
+    def place(self, attrs: WindowAttrs, order: str) -> WindowAttrs:
+        places = ORDERS[order]
+        return replace(attrs, axes=tuple(places.index(axis % len(places)) for axis in attrs.axes))
 
     def infer(self, attrs: WindowAttrs, x: TensorType) -> tuple[TensorType, ...]:
         shape = x.shape

@@ -11,7 +11,7 @@ from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import Limits, Op
+from noeira.ir.op import Limits, Op, op
 from noeira.ir.orders import ORDERS, arranged, axes_back, canonical, stored
 from noeira.ir.samples import BadSample, Sample, drawn, f32
 from noeira.ir.storage import Inside
@@ -111,7 +111,11 @@ class Reorder(Moved):
     elements where they want them.
     """
 
-    name, moves, template = "reorder", True, "transpose"
+    name, moves = "reorder", True
+
+    @property
+    def laid_as(self) -> Op:
+        return op("transpose")
 
     def infer(self, attrs: OrderAttrs, x: TensorType) -> tuple[TensorType, ...]:
         check_order(self.name, attrs, x)
@@ -133,8 +137,6 @@ class Reorder(Moved):
         from noeira.ir.ops.transposition import TransposeAttrs
 
         (x,), (y,) = operands, results
-        if not isinstance(attrs, OrderAttrs):
-            return attrs, operands, results
         every = range(len(x.shape))
         before = ORDERS[x.order] if x.order else tuple(every)
         after = ORDERS[y.order] if y.order else tuple(every)

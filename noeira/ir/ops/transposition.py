@@ -86,9 +86,7 @@ class Transpose(Op):
         """The axes of x in the order of the result. Raises ShapeError unless each is there once."""
         found = tuple(axis_of(self.name, axis, x) for axis in attrs.axes)
         if sorted(found) != list(range(len(x.shape))):
-            raise ShapeError(
-                f"transpose: axes {list(attrs.axes)} must name each axis of {x} once"
-            )
+            raise ShapeError(f"transpose: axes {list(attrs.axes)} must name each axis of {x} once")
         return found
 
     def reference(self, attrs: TransposeAttrs, x: np.ndarray) -> tuple[np.ndarray, ...]:

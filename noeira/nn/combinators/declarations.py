@@ -96,7 +96,7 @@ class Node(Declaration):
         for value in args[1:]:
             if not isinstance(value, str) or not REFERENCE.fullmatch(value):
                 raise CompositionError(
-                    f"{written} reads inputs and nodes by their names, such as \"x\", not "
+                    f'{written} reads inputs and nodes by their names, such as "x", not '
                     f"{described(value)}"
                 )
         if len(args) == 1:
@@ -184,7 +184,7 @@ def check_name(kind: type[Declaration], name: Any) -> None:
     """Raises CompositionError for what cannot be the name of an input or a node."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise CompositionError(
-            f'{kind.__name__} begins with its name, of letters, digits and _, as in '
+            f"{kind.__name__} begins with its name, of letters, digits and _, as in "
             f'{kind.__name__}["x", …], not with {described(name)}'
         )
 

@@ -190,7 +190,7 @@ def wired(owner: str, shown: Sequence[Declaration], inputs_by_name: bool = False
     nodes = tuple(one for one in shown if isinstance(one, Node))
     if not nodes:
         raise CompositionError(
-            f'{owner}[{", ".join(map(repr, shown))}] has no node: write {owner}'
+            f"{owner}[{', '.join(map(repr, shown))}] has no node: write {owner}"
             '[InputSlot["x", 64], Node["h", Linear[64, 32], "x"]]'
         )
     check_twice(owner, shown)

@@ -1,8 +1,8 @@
 """Type parameters that are whole numbers of any sign, one or any number of them.
 
-    AXES = axes()                     # axes counted from the end, each once
-    SHAPE = counts()                  # whole numbers, one or more
-    START = place(0)                  # a whole number, or None if that is the default
+AXES = axes()                     # axes counted from the end, each once
+SHAPE = counts()                  # whole numbers, one or more
+START = place(0)                  # a whole number, or None if that is the default
 """
 
 from __future__ import annotations
