@@ -14,6 +14,7 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import Node
 from noeira.ir.op import Op
 from noeira.ir.ops.flat_update import FlatUpdate
+from noeira.ir.orders import flattened
 from noeira.ir.samples import Draw, Sample
 from noeira.ir.storage import overwritable
 from noeira.ir.types import ROUNDED, computed
@@ -64,7 +65,12 @@ def reference(node: Node, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         given = wide if part is node else [values[v.name] for v in part.inputs]
         results = part.op.reference(part.attrs, *part.arguments(given))
         values |= {v.name: np.asarray(r) for v, r in zip(part.outputs, results, strict=True)}
-    return [wide_enough(values[v.name]) for v in node.outputs]
+    return [in_memory(wide_enough(values[v.name]), v.type.order) for v in node.outputs]
+
+
+def in_memory(array: np.ndarray, order: str) -> np.ndarray:
+    """The elements as they lie in memory, one after the other, in an array of the same shape."""
+    return flattened(array, order).reshape(array.shape) if order else array
 
 
 def wide_enough(array: np.ndarray) -> np.ndarray:
