@@ -82,9 +82,11 @@ class Twins:
             return self.theirs(seen)
         return self.theirs(seen.movedim(-1, 1)).movedim(1, -1)
 
-    def check_steps(self, count: int = 3, rtol: float = 1e-10) -> None:
-        """Steps of both give the same losses, gradients, parameters, running statistics."""
-        self.theirs.train()
+    def check_steps(self, count: int = 3, rtol: float = 1e-10, train: bool = True) -> None:
+        """Steps of both give the same losses, parameters and running statistics; train: PyTorch's
+        phase.
+        """
+        self.theirs.train(train)
         for _ in range(count):
             x, y = self.batch()
             loss = ((self.forward(x) - self.torch.tensor(y)) ** 2).mean()
