@@ -133,8 +133,8 @@ HABITS: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             (
                 *("Conv1d", "Conv2d", "Conv3d", "MaxPool2d", "AvgPool2d"),
-                *("BatchNorm1d", "BatchNorm2d", "LayerNorm", "GroupNorm", "RMSNorm", "Dropout"),
-                *("Embedding", "MultiheadAttention", "Transformer", "LSTM", "GRU", "RNN"),
+                *("Dropout", "Embedding", "MultiheadAttention", "Transformer"),
+                *("LSTM", "GRU", "RNN"),
             ),
             NOT_YET,
         ),
@@ -143,6 +143,11 @@ HABITS: dict[str, dict[str, str]] = {
         ),
         "RandomHorizontalFlip": "write RandomFlip",
         "Normalize": "for pixels of 8 bits, write Standardize[mean, std], of each channel one",
+        **{
+            f"{norm}Norm{axes}d": f"write {norm}Norm{axes}D"
+            for norm, several in (("Batch", (1, 2, 3)), ("Instance", (1, 2)))
+            for axes in several
+        },
         "Flatten": f"{NOT_YET}; samples are flattened as data: x.reshape(len(x), -1)",
     },
     "noeira.training": {

@@ -114,9 +114,9 @@ class NameMap:
     def of(
         cls, network: type[Module], ignore: Iterable[str] = (), keep: Iterable[str] = ()
     ) -> NameMap:
-        """The map to PyTorch for a network of the same structure and names: names stay, and the
-        weights of `Linear` are transposed. So `Sequential` and `torch.nn.Sequential` exchange
-        tensors.
+        """The map to PyTorch for a network of the same structure and names: names stay but where a
+        layer says what they are there, such as `weight` for the `gamma` of a norm, and the weights
+        of `Linear` are transposed. So `Sequential` and `torch.nn.Sequential` exchange tensors.
 
         ignore: a list of what the files have beside them, each a name or a pattern. keep: a list of
         what stays as it is when a file is loaded, such as a new head, `4.*`. Raises OptionError for
@@ -131,7 +131,7 @@ class NameMap:
         rows = [
             Row(
                 name,
-                name,
+                pytorch_name(info),
                 "transpose" if is_linear_weight(info) else "plain",
                 keep=any(fnmatchcase(name, pattern) for pattern in patterns),
             )
@@ -226,6 +226,12 @@ def check_network_type(network: Any) -> None:
     """Raises OptionError unless it is a module type."""
     if not isinstance(network, type) or not issubclass(network, Module):
         raise OptionError(f"a name map is of a module type, not of {network!r}")
+
+
+def pytorch_name(info: Any) -> str:
+    """What a tensor is called in PyTorch."""
+    place, dot, own = info.path.rpartition(".")
+    return f"{place}{dot}{info.module.pytorch_names.get(own, own)}"
 
 
 def is_linear_weight(info: Any) -> bool:

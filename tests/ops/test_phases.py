@@ -98,15 +98,15 @@ def fused_calls(plan: Plan) -> dict[str, Call]:
 SUMS = "multiply multiply scale multiply divide column_statistics_grad add"
 # The next running statistics.
 KEPT = "subtract scale add subtract scale add"
-FIRST = f"linear column_statistics {KEPT} normalize relu"
+FIRST = f"linear column_statistics {KEPT} standardize relu"
 # The ops of calls, and their phases.
 CALLS = {
     FIRST: "gemm column_statistics map map_2",
-    f"column_statistics {KEPT} normalize tanh": "column_statistics map map_2",
-    f"column_statistics {KEPT} normalize": "column_statistics map map_2",
-    f"relu.d0 normalize_sums normalize.d0 {SUMS} sum": "normalize_sums map column",
-    f"tanh.d0 normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
-    f"normalize_sums normalize.d0 {SUMS}": "normalize_sums map map_2",
+    f"column_statistics {KEPT} standardize tanh": "column_statistics map map_2",
+    f"column_statistics {KEPT} standardize": "column_statistics map map_2",
+    f"relu.d0 standardize_sums standardize.d0 {SUMS} sum": "standardize_sums map column",
+    f"tanh.d0 standardize_sums standardize.d0 {SUMS}": "standardize_sums map map_2",
+    f"standardize_sums standardize.d0 {SUMS}": "standardize_sums map map_2",
 }
 
 

@@ -1,4 +1,5 @@
-"""Softmax over the last axis and its gradient, which has gradients of every order."""
+"""Softmax over the last axis, its logarithm, and their gradients, which have gradients of every order.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from noeira.ir.checks import check_rows
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Attrs, Value
 from noeira.ir.op import Op
-from noeira.ir.samples import BadSample, Draw, Sample, each, f32, i32
+from noeira.ir.samples import BadSample, Draw, Sample, drawn, each, f32, i32
 from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -78,13 +79,9 @@ class SoftmaxGrad(Op):
         if back.wants("d"):
             found["d"] = back.emit("softmax_grad", g, y)
         if back.wants("y"):
-
-            def summed(a: Value) -> Value:
-                total = back.emit("sum", back.emit("multiply", a, y), axes=(-1,))
-                return back.emit("reshape", total, shape=(*y.type.shape[:-1], 1))
-
-            first = back.emit("multiply", g, back.emit("subtract", d, summed(d)))
-            second = back.emit("multiply", d, summed(g))
+            totals = [row_total(back, back.emit("multiply", a, y)) for a in (d, g)]
+            first = back.emit("multiply", g, back.emit("subtract", d, totals[0]))
+            second = back.emit("multiply", d, totals[1])
             found["y"] = back.emit("subtract", first, second)
         return found
 
@@ -101,3 +98,54 @@ class SoftmaxGrad(Op):
             BadSample((f32(4, 9), y), "must be"),
             BadSample((i32(3),) * 2, "is not a float"),
         )
+
+
+class LogSoftmax(Softmax):
+    """y = x - max x - log Σ exp(x - max x), along the last axis: [..., N] -> [..., N]; NaN as the
+    softmax is.
+    """
+
+    name = template = "log_softmax"
+
+    def reference(self, attrs: Attrs, x: np.ndarray) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            y = x - x.max(-1, keepdims=True)
+            return (y - np.log(np.exp(y).sum(-1, keepdims=True)),)
+
+    def vjp(self, attrs: Attrs, back: Backward) -> dict[str, Value]:
+        return {"x": back.emit("log_softmax_grad", back.cotangent, back.outputs[0])}
+
+
+class LogSoftmaxGrad(SoftmaxGrad):
+    """d_x = d - exp(y)·Σ d along the last axis, y the logarithm of the softmax. d [..., N], y [...,
+    N] -> [..., N]
+    """
+
+    name = template = "log_softmax_grad"
+
+    def reference(self, attrs: Attrs, d: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        import numpy as np
+
+        return (d - np.exp(y) * d.sum(-1, keepdims=True),)
+
+    def vjp(self, attrs: Attrs, back: Backward) -> dict[str, Value]:
+        # g - Σ g·exp(y) for d, and -g·exp(y)·Σ d for y.
+        (d, y), g, found = back.inputs, back.cotangent, dict[str, Value]()
+        share = back.emit("multiply", g, back.emit("exp", y))
+        if back.wants("d"):
+            found["d"] = back.emit("subtract", g, row_total(back, share))
+        if back.wants("y"):
+            slope = back.emit("multiply", share, row_total(back, d))
+            found["y"] = back.emit("scale", slope, factor=-1.0)
+        return found
+
+    def samples(self) -> tuple[Sample, ...]:
+        return tuple(drawn(shape, shape) for shape in SHAPES[:-1])
+
+
+def row_total(back: Backward, a: Value) -> Value:
+    """The sums of rows, as a column."""
+    total = back.emit("sum", a, axes=(-1,))
+    return back.emit("reshape", total, shape=(*total.type.shape, 1))

@@ -32,6 +32,7 @@ OPEN = frozenset(
         "in_turn",
         "keeps_batch",
         "placeholders",
+        "pytorch_names",
     }
 )
 # What a class declares, beside its methods.

@@ -54,6 +54,7 @@ class Module(Instance, metaclass=ModuleType):
     in_turn: whether it does nothing but run its children, each on what the one before it gives. A
     class that defines `trace` says so, or it is False there.
     placeholders: how messages name the value of a slot.
+    pytorch_names: what its own tensors are called in PyTorch, where that is something else.
     """
 
     _slots: ClassVar[dict[str, Slot]] = {}
@@ -64,6 +65,7 @@ class Module(Instance, metaclass=ModuleType):
     role: ClassVar[Literal["layer", "loss", "metric"]] = "layer"
     in_turn: ClassVar[bool] = False
     placeholders: ClassVar[dict[str, str]] = {}
+    pytorch_names: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -38,4 +38,4 @@ class ChannelStatistics(Column):
         return replace(cut, rows=chunk, vectors=self.vectors(body, machine), total_split=joined)
 
     def scratch(self, body: Body, cut: ColumnCut) -> tuple[Room, ...]:
-        return chunk_sums(body, cut.rows, ("means", "squares"))
+        return chunk_sums(body, cut.rows, ("chunk_means", "chunk_squares"))

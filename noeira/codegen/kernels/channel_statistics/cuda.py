@@ -22,4 +22,4 @@ class ChannelStatistics(Column):
         return replace(cut, rows=0 if rows <= COLUMN_ROWS else most)
 
     def scratch(self, body: Body, cut: ColumnCut) -> tuple[Room, ...]:
-        return chunk_sums(body, cut.rows, ("means", "squares"))
+        return chunk_sums(body, cut.rows, ("chunk_means", "chunk_squares"))

@@ -14,4 +14,4 @@ class ChannelSums(Column):
     stem = "channel_sums"
 
     def scratch(self, body: Body, cut: ColumnCut) -> tuple[Room, ...]:
-        return chunk_sums(body, cut.rows, ("sums", "products"))
+        return chunk_sums(body, cut.rows, ("chunk_sums", "chunk_products"))

@@ -100,7 +100,7 @@ class Column(c.CAnchor):
 
     def stages(self, body: Body, cut: ColumnCut, machine: ISA) -> tuple[Stage, ...]:
         if not cut.rows:
-            return (Stage("column", written(cut)),)
+            return (Stage(body.stem, written(cut)),)
         return Stage("chunks", written(cut)), Stage("total", written(cut, "total"))
 
     def scratch(self, body: Body, cut: ColumnCut) -> tuple[Room, ...]:

@@ -62,7 +62,7 @@ class Column(cuda.CudaAnchor):
         strips, block = batches * pieces_of(columns, WARP), ("block", cut.block)
         room = cut.block * DTYPE_BYTES[rows_dtype(body)]
         if not cut.rows:
-            return (cuda.launched("column", (("grid", strips), block), room),)
+            return (cuda.launched(body.stem, (("grid", strips), block), room),)
         grid = ("grid", strips * pieces_of(rows, cut.rows))
         return (
             cuda.launched("chunks", (grid, block, ("rows", cut.rows)), room),

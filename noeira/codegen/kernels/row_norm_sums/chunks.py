@@ -12,4 +12,4 @@ def chunk_rooms(body: Body, chunks: int) -> tuple[Room, ...]:
     """A row of each sum for each of so many chunks."""
     _, columns = rows_and_columns(rows_operand(body).type)
     dtype, node = rows_dtype(body), anchor_of(body)
-    return tuple(Room(name, dtype, chunks * columns) for name in node.results[1:])
+    return tuple(Room(f"chunk_{name}", dtype, chunks * columns) for name in node.results[1:])
