@@ -131,8 +131,11 @@ class Wiring:
             verb = "is"
         if found.giver in self.shown:
             notes[self.shown.index(found.giver)] = f"{verb} {found.gives}"
+        others = ", ".join(text(name) for name in found.reader.inputs[: found.index])
+        own = found.reader.module.shapes().inputs[found.index]
         front = "" if len(found.reader.inputs) == 1 else f" as {text(reads)}"
-        notes[self.shown.index(found.reader)] = f"takes {found.takes}{front}"
+        beside = f", beside {others}" if others and str(own) != str(found.takes) else ""
+        notes[self.shown.index(found.reader)] = f"takes {found.takes}{front}{beside}"
         picture = underlined(self.owner, [repr(one) for one in self.shown], notes)
         pair = f"{text(name_of(reads))} and {text(found.reader.name)}"
         return CompositionError(

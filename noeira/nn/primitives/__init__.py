@@ -1,11 +1,30 @@
 """Primitives: layers that emit nodes themselves, one file a family."""
 
-from noeira.nn.primitives import activations, bins, linear
+from noeira.nn.primitives import (
+    activations,
+    binary,
+    bins,
+    gates,
+    linear,
+    parts,
+    reduce,
+    shapes,
+)
 from noeira.nn.primitives.activations import *
+from noeira.nn.primitives.binary import *
 from noeira.nn.primitives.bins import *
+from noeira.nn.primitives.gates import *
 from noeira.nn.primitives.linear import *
+from noeira.nn.primitives.parts import *
+from noeira.nn.primitives.reduce import *
+from noeira.nn.primitives.shapes import *
 
 __all__: list[str] = []
 __all__ += activations.__all__
+__all__ += binary.__all__
 __all__ += bins.__all__
+__all__ += gates.__all__
 __all__ += linear.__all__
+__all__ += parts.__all__
+__all__ += reduce.__all__
+__all__ += shapes.__all__
