@@ -8,6 +8,7 @@ from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.core.expression import Axis, add, subtract, variable
 from noeira.nn.core.module import Module
+from noeira.nn.core.promise import where
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.several import counts, place
 from noeira.nn.core.signature import Pattern, Signature
@@ -80,8 +81,8 @@ class Slice(Module):
         start, end = counted(cls.START, whole), cls.end(whole)
         if not 0 <= start < end <= whole:  # type: ignore[operator]
             raise CompositionError(
-                f"{cls!r} at {scope.path or 'the network'} reads elements {start} … {end} of an axis "
-                f"that has {whole}"
+                f"{where(scope)} reads elements {start} to {subtract(end, 1)} of an axis that has "
+                f"{whole}"
             )
         lengths = (cls.length(whole),)
         return scope.emit("slice", x, axes=(cls.AXIS,), starts=(start,), lengths=lengths)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import ClassVar
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.ops.transposition import turn_of
-from noeira.nn.core.expression import Axis, multiply, variable
+from noeira.nn.core.expression import Axis, variable
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.several import axes, counts
 from noeira.nn.core.signature import Pattern, Signature, parse_signature
 from noeira.nn.core.slots import size
+from noeira.nn.core.unify import elements
 
 __all__ = [
     "DepthToSpace",
@@ -34,26 +37,25 @@ class Flatten(Module):
     """
 
     N = size(None)
-    AXES = size(None, least=2)
+    AXES = size(0, least=0)
 
     @classmethod
     def compose(cls) -> Signature:
         length: Axis = variable("N") if cls.N is None else cls.N
-        if cls.AXES is None:
+        if not cls.AXES:
             whole = Pattern((), "*")
             return Signature((whole,), (Pattern((length,)),), counts=((whole, length),))
-        lengths = [variable(f"A{place}") for place in range(cls.AXES)]
-        product: Axis = 1
-        for one in lengths:
-            product = multiply(product, one)
+        joined = Pattern(tuple(variable(f"A{place}") for place in range(cls.AXES)))
+        product = elements(joined)
         rules = () if cls.N is None else ((product, length),)
         made = product if cls.N is None else length
-        return Signature((Pattern(tuple(lengths), "*"),), (Pattern((made,), "*"),), rules)
+        return Signature((replace(joined, rest="*"),), (Pattern((made,), "*"),), rules)
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        front = 1 if cls.AXES is None else len(x.type.shape) - cls.AXES
-        return flattened(scope, x, front)
+        front = len(x.type.shape) - cls.AXES if cls.AXES else 1
+        length = math.prod(x.type.shape[front:])
+        return scope.emit("reshape", x, shape=(*x.type.shape[:front], length))
 
 
 class Reshape(Module):
@@ -72,21 +74,14 @@ class Reshape(Module):
     @classmethod
     def compose(cls) -> Signature:
         shape = tuple(variable("N") if length == -1 else length for length in cls.SHAPE)
-        total: Axis = 1
-        for length in shape:
-            total = multiply(total, length)
-        whole = Pattern((), "*")
-        return Signature((whole,), (Pattern(shape),), counts=((whole, total),))
+        whole, made = Pattern((), "*"), Pattern(shape)
+        return Signature((whole,), (made,), counts=((whole, elements(made)),))
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        batch, *rest = x.type.shape
-        known, total = 1, 1
-        for length in rest:
-            total *= length
-        for length in cls.SHAPE:
-            known *= length if length != -1 else 1
-        shape = tuple(total // known if length == -1 else length for length in cls.SHAPE)
+        batch, *own = x.type.shape
+        open = math.prod(own) // abs(math.prod(cls.SHAPE))
+        shape = (open if length == -1 else length for length in cls.SHAPE)
         return scope.emit("reshape", x, shape=(batch, *shape))
 
 
@@ -113,7 +108,7 @@ class Transpose(Module):
     @classmethod
     def check(cls) -> None:
         count = len(cls.AXES)
-        if sorted(cls.AXES) != list(range(-count, 0)):
+        if count < 2 or sorted(cls.AXES) != list(range(-count, 0)):
             known = ", ".join(str(axis) for axis in range(-count, 0))
             raise CompositionError(
                 f"{cls!r} has an order of {count} axes: name each of {known} once"
@@ -237,14 +232,6 @@ def transposed(scope: Scope, x: Value, order: tuple[int, ...]) -> Value:
     if turn_of(shape, every).order == (0,):
         return scope.emit("reshape", x, shape=tuple(shape[axis] for axis in every))
     return scope.emit("transpose", x, axes=every)
-
-
-def flattened(scope: Scope, x: Value, front: int) -> Value:
-    """x with all axes behind the first few as one."""
-    length = 1
-    for other in x.type.shape[front:]:
-        length *= other
-    return scope.emit("reshape", x, shape=(*x.type.shape[:front], length))
 
 
 def letters(count: int) -> list[str]:
