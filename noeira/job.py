@@ -30,6 +30,7 @@ from noeira.ir.states import COUNTER, EPOCH, GRAD_NORM, LOSS, ORDER, SEED
 from noeira.ir.text.dump import Dump
 from noeira.ir.verify import verify
 from noeira.nn.core.module import Module
+from noeira.nn.groups import frozen_groups
 from noeira.options import CompileOptions, Options, options_of, takes
 from noeira.passes.accumulate import Accumulate
 from noeira.passes.anneal import Anneal
@@ -140,7 +141,7 @@ class Job:
 
     def gradients(self) -> Dump:
         """Loss and gradients."""
-        passes = (Hold(), Vjp(), KeepGradients())
+        passes = (Hold(), Vjp(groups=frozen_groups(self.net)), KeepGradients())
         return self.training_graph(GRADIENTS, self.options.batch, passes)
 
     def resident(self, purpose: Purpose, samples: int) -> tuple[list[Entry], DataPass]:
@@ -189,7 +190,7 @@ class Job:
         """The passes that make the loss of so many rows a training step, or a part of one that is
         not its last.
         """
-        options, groups = self.options, self.options.groups
+        options, groups = self.options, (*frozen_groups(self.net), *self.options.groups)
         assert options.optimizer is not None
         op, lr = options.optimizer.op, options.optimizer.lr
         # What is read by names need not be told of groups that freeze nothing.

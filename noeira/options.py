@@ -231,8 +231,10 @@ def check_together(net: type[Module], options: Options) -> None:
         raise OptionError("an optimizer needs a loss: loss=CrossEntropy, optimizer=…")
     if options.metrics and options.loss is None:
         raise OptionError("metrics need a loss, whose targets they read: loss=…, metrics=…")
-    if options.optimizer is not None and not net.parameters():
-        raise OptionError(f"{net!r} has no parameters, so there is nothing to train")
+    trained = [path for path, info in net.parameters().items() if not info.frozen]
+    if options.optimizer is not None and not trained:
+        which = "no parameters" if not net.parameters() else "no parameters that are not fixed"
+        raise OptionError(f"{net!r} has {which}, so there is nothing to train")
     if options.batch % options.accumulate:
         raise OptionError(
             f"accumulate={options.accumulate} does not divide batch={options.batch}: a batch is "
@@ -245,7 +247,7 @@ def check_together(net: type[Module], options: Options) -> None:
     if given and options.optimizer is None:
         raise OptionError(f"{given[0]} goes with an optimizer: loss=…, optimizer=…, {given[0]}=…")
     if options.groups:
-        check_groups(options.groups, list(net.parameters()))
+        check_groups(options.groups, trained)
 
 
 def with_default_metrics(

@@ -11,6 +11,7 @@ from noeira.errors import OptionError
 from noeira.ir.bounded import NOT_NEGATIVE
 from noeira.ir.groups import FROZEN, Groups, group_of
 from noeira.ir.numbers import finite_number
+from noeira.nn.core.module import Module
 from noeira.nn.core.option_value import OptionValue
 
 __all__ = ["Group"]
@@ -74,6 +75,21 @@ def groups_of(value: Any) -> Groups:
                 f"not {group!r}"
             )
     return tuple((pattern, group.numbers()) for pattern, group in value.items())
+
+
+def frozen_groups(net: type[Module]) -> Groups:
+    """The parameters that types inside a network, such as `StopGradParams`, leave as they are: a
+    group for each, or for all below a path.
+    """
+    infos = net.parameters()
+    free = [path for path, info in infos.items() if not info.frozen]
+    found = dict[str, None]()
+    for path in (path for path, info in infos.items() if info.frozen):
+        parts = path.split(".")
+        fronts = [".".join(parts[:count]) + "." for count in range(1, len(parts))]
+        own = (f"{f}*" for f in fronts if not any(other.startswith(f) for other in free))
+        found[next(own, path) if free else "*"] = None
+    return tuple((pattern, (FROZEN,)) for pattern in found)
 
 
 def check_groups(groups: Groups, names: list[str]) -> None:

@@ -23,7 +23,7 @@ class Link:
 
     def parts(self) -> tuple[type[Module], ...]:
         """What a fused type around it would list."""
-        return self.module.parts() if issubclass(self.module, Fused) else (self.module,)
+        return self.module.listed() if issubclass(self.module, Fused) else (self.module,)
 
 
 @dataclass(frozen=True)

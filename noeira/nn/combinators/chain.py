@@ -21,7 +21,8 @@ LONG = 40
 
 class Break(Exception):
     """Layer `index` does not take what the one before gives; `axis` differs, if it is one.
-    would_make: said of a layer that would be left with an axis without elements.
+    would_make: said of a layer that would be left with an axis without elements, or whose elements
+    are counted.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
         try:
             solver.equal(gives, takes)
         except Misfit as misfit:
-            raise Break(index, tidy(gives), tidy(takes), misfit.axis) from None
+            raise Break(
+                index, tidy(gives), tidy(takes), misfit.axis, misfit.would_make
+            ) from None
         current = signature.outputs[0]
     return solver.result(signatures[0].inputs, [current]).tidy()
 

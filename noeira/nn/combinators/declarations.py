@@ -197,7 +197,7 @@ def text(value: Any) -> str:
 class DeclarationsSlot(ModulesSlot):
     """Declarations of a graph, one or more. or_modules: or else module types, as of a chain."""
 
-    what = 'declarations such as InputSlot["x", 64] and Node["h", Linear[64, 32], "x"]'
+    what = 'InputSlot["x", 64], Node["h", Linear[64, 32], "x"] and the like'
     each = "declaration"
 
     def __init__(self, or_modules: bool = False) -> None:

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from noeira.errors import CompositionError, FusionError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Node, Value
+from noeira.ir.states import numbered
 from noeira.ir.types import TensorType
 from noeira.nn.combinators.chain import Chain
-from noeira.nn.combinators.container import Container
+from noeira.nn.combinators.declarations import Declaration, declarations
+from noeira.nn.combinators.wiring import Wiring, wired
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.init import Kaiming
 from noeira.nn.core.module import Module
@@ -44,7 +47,38 @@ class Fused(Chain):
     modules; named without a position if only one of them has any, so that `Fused[Linear[3, 4],
     ReLU]` has `weight` and `bias`.
     Some have short names: `Fused[Linear[3, 4], ReLU]` is `LinearReLU[3, 4]`.
+    `Fused[Node["s", Add, "x", "f"], Node["y", Tanh, "s"]]` is a small graph in one kernel: its inputs
+    are the names that no node has, in the order in which they are read; parameters are at the names
+    of nodes. See `Graph`.
     """
+
+    LAYERS = declarations(or_modules=True)
+
+    @classmethod
+    def wiring(cls) -> Wiring | None:
+        """What feeds what, of a graph; None of a chain."""
+        if not any(isinstance(part, Declaration) for part in cls.LAYERS):
+            return None
+        return cls.remembered("_wiring", partial(wired, cls.family.__name__, cls.LAYERS, True))
+
+    @classmethod
+    def parts(cls) -> tuple[type[Module], ...]:
+        wiring = cls.wiring()
+        return wiring.modules if wiring else cls.LAYERS
+
+    @classmethod
+    def listed(cls) -> tuple[type[Module], ...]:
+        """What a fused type around it would list: the parts of a chain, a graph as a whole."""
+        return (cls,) if cls.wiring() else cls.parts()
+
+    @classmethod
+    def compose(cls) -> Signature:
+        wiring = cls.wiring()
+        return wiring.signature() if wiring else super().compose()
+
+    @classmethod
+    def changed(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
+        return None if cls.wiring() else super().changed(end, axis, length)
 
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -73,8 +107,8 @@ class Fused(Chain):
 
     @classmethod
     def make(cls, values: tuple[Any, ...]) -> Any:
-        if cls is Fused:
-            first, *rest = values[0]
+        first, *rest = values[0] if cls is Fused else (None,)
+        if isinstance(first, type):
             short = SHORT_NAMES.get((first.family, *rest)) if first.is_made else None
             if short is not None:
                 return short.make(first.values)
@@ -85,7 +119,7 @@ class Fused(Chain):
         super().check()
         from noeira.ir.forms import refusal
 
-        kinds = tuple(map(kind, cls.parts()))
+        kinds = tuple(map(kind, cls.parts())) if cls.wiring() is None else (cls,)
         if kinds in ONE_KERNEL:
             return
         # Most layers are the same in both phases, and so is the answer.
@@ -101,14 +135,17 @@ class Fused(Chain):
 
     @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
+        if wiring := cls.wiring():
+            return wiring.children
         parts = cls.parts()
         if sum(bool(part.parameters() or part.buffers()) for part in parts) > 1:
             return super().children()
         return tuple(("", part) for part in parts)
 
     @classmethod
-    def trace(cls, scope: Scope, x: Value) -> Value:
-        return cls.through(scope.fused(), x)
+    def trace(cls, scope: Scope, *inputs: Value) -> Any:
+        wiring, inner = cls.wiring(), scope.fused()
+        return wiring.run(inner, inputs) if wiring else cls.through(inner, *inputs)
 
     if TYPE_CHECKING:
 
@@ -142,8 +179,8 @@ def probe(cls: type[Module], phase: Phase) -> tuple[Node, ...]:
     values = network_states(cls, Kaiming(), "f32").values()
     signature = small(cls.shapes())
     inputs = [
-        builder.input("x", TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
-        for p in signature.inputs
+        builder.input(name, TensorType(p.dtype or "f32", (2, *p.shape)), p.limit)
+        for name, p in zip(numbered("x", len(signature.inputs)), signature.inputs, strict=True)
     ]
     made = Scope(builder, cls, values, phase=phase).run(*inputs)
     views = views_of(builder.nodes)
@@ -184,6 +221,8 @@ def fixed(pattern: Pattern) -> Pattern:
     )
 
 
-def apart(cls: type[Container]) -> str:
-    """The same modules one after the other, unfused."""
+def apart(cls: type[Fused]) -> str:
+    """The same modules one after the other, or as a graph, unfused."""
+    if wiring := cls.wiring():
+        return f"Graph[{', '.join(map(repr, (*wiring.slots, *cls.LAYERS)))}]"
     return f"Sequential[{', '.join(map(repr, cls.parts()))}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from noeira.ir.graph import Value
@@ -35,7 +36,7 @@ class Graph(Container):
     @classmethod
     def wiring(cls) -> Wiring:
         """What feeds what."""
-        return cls.remembered("_wiring", lambda: wired(cls.family.__name__, cls.DECLARATIONS))
+        return cls.remembered("_wiring", partial(wired, cls.family.__name__, cls.DECLARATIONS))
 
     @classmethod
     def parts(cls) -> tuple[type[Module], ...]:

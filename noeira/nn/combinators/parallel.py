@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -47,26 +47,13 @@ class Parallel(Container):
     @classmethod
     def compose(cls) -> Signature:
         owner = cls.family.__name__
-        signatures = [unary(owner, part, i).apart(i) for i, part in enumerate(cls.parts())]
-        solver = Solver(waiting=[rule for s in signatures for rule in s.where])
-        for index, signature in enumerate(signatures[1:], start=1):
-            try:
-                solver.equal(signatures[0].inputs[0], signature.inputs[0])
-            except Misfit as misfit:
-                raise cls.different_inputs(owner, index, misfit) from None
-        output, lengths = signatures[0].outputs[0], list[Axis]()
-        for index, signature in enumerate(signatures):
-            try:
-                lengths.append(cls.beside(solver, output, signature.outputs[0], index))
-            except Misfit:
-                raise cls.different_outputs(owner, index) from None
-        width: Axis = 0
-        for length in lengths:
-            width = add(width, solver.resolved(length))
-        first = solver.applied(output)
-        behind = first.axes[len(first.axes) + cls.AXIS + 1 :]
-        joined = replace(first, axes=(*first.axes[: cls.AXIS], width, *behind))
-        return solver.result([signatures[0].inputs[0]], [joined]).tidy()
+        signatures = [unary(owner, part, i) for i, part in enumerate(cls.parts())]
+        try:
+            return side_by_side(signatures, cls.AXIS)
+        except Apart as found:
+            if found.misfit is None:
+                raise cls.different_outputs(owner, found.index) from None
+            raise cls.different_inputs(owner, found.index, found.misfit) from None
 
     @classmethod
     def different_inputs(cls, owner: str, index: int, misfit: Misfit) -> CompositionError:
@@ -102,29 +89,56 @@ class Parallel(Container):
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
         made = [scope.child(name, part).run(x) for name, part in cls.inside]
-        if cls.AXIS == -1:
-            return scope.emit("concat", *made)
-        # With what is behind the axis it is one, the last: views of what is there.
-        front, behind = made[0].type.shape[: cls.AXIS], made[0].type.shape[cls.AXIS :][1:]
-        flat = [
-            scope.emit("reshape", y, shape=(*front, math.prod(y.type.shape[cls.AXIS :])))
-            for y in made
-        ]
-        length = sum(y.type.shape[cls.AXIS] for y in made)
-        return scope.emit("reshape", scope.emit("concat", *flat), shape=(*front, length, *behind))
+        return scope.emit("concat", *made, axis=cls.AXIS)
 
-    @classmethod
-    def beside(cls, solver: Solver, first: Pattern, other: Pattern, index: int) -> Axis:
-        """The axis of `other` that may differ, all others made equal to those of `first`.
 
-        Raises Misfit.
-        """
-        for side, pattern in enumerate((first, other)):
-            axes = [variable(f"W'{index}.{side}.{place}") for place in range(-cls.AXIS)]
-            solver.equal(Pattern(tuple(axes), f"*'{index}.{side}", other.dtype), pattern)
-        one, two = solver.applied(first), solver.applied(other)
-        solver.equal(without(one, cls.AXIS), without(two, cls.AXIS))
-        return two.axes[cls.AXIS]
+class Apart(Exception):
+    """Branch `index` does not take what the first one takes, by `misfit`; or, without that, what it
+    gives cannot be put beside what that gives.
+    """
+
+    def __init__(self, index: int, misfit: Misfit | None = None) -> None:
+        super().__init__(f"branch {index}")
+        self.index, self.misfit = index, misfit
+
+
+def side_by_side(signatures: Sequence[Signature], axis: int) -> Signature:
+    """The signature of modules that take one input and whose outputs are put side by side along an
+    axis. Raises Apart.
+    """
+    signatures = [signature.apart(index) for index, signature in enumerate(signatures)]
+    solver = Solver.of(*signatures)
+    for index, signature in enumerate(signatures[1:], start=1):
+        try:
+            solver.equal(signatures[0].inputs[0], signature.inputs[0])
+        except Misfit as misfit:
+            raise Apart(index, misfit) from None
+    output, lengths = signatures[0].outputs[0], list[Axis]()
+    for index, signature in enumerate(signatures):
+        try:
+            lengths.append(beside(solver, output, signature.outputs[0], index, axis))
+        except Misfit:
+            raise Apart(index) from None
+    width: Axis = 0
+    for length in lengths:
+        width = add(width, solver.resolved(length))
+    first = solver.applied(output)
+    behind = first.axes[len(first.axes) + axis + 1 :]
+    joined = replace(first, axes=(*first.axes[:axis], width, *behind))
+    return solver.result([signatures[0].inputs[0]], [joined]).tidy()
+
+
+def beside(solver: Solver, first: Pattern, other: Pattern, index: int, axis: int) -> Axis:
+    """The axis of `other` that may differ, all others made equal to those of `first`.
+
+    Raises Misfit.
+    """
+    for side, pattern in enumerate((first, other)):
+        axes = [variable(f"W'{index}.{side}.{place}") for place in range(-axis)]
+        solver.equal(Pattern(tuple(axes), f"*'{index}.{side}", other.dtype), pattern)
+    one, two = solver.applied(first), solver.applied(other)
+    solver.equal(without(one, axis), without(two, axis))
+    return two.axes[axis]
 
 
 def without(pattern: Pattern, place: int) -> Pattern:

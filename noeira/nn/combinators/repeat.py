@@ -10,10 +10,10 @@ from noeira.nn.combinators.chain import Loop, looped
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Signature
+from noeira.nn.core.signature import Signature, listed
 from noeira.nn.core.slots import module, size
 
-__all__ = ["Repeat"]
+__all__ = ["Repeat", "RepeatConditional"]
 
 
 class Repeat(Loop):
@@ -59,3 +59,23 @@ class Repeat(Loop):
     @classmethod
     def trace(cls, scope: Scope, x: Value, *further: Value) -> Value:
         return cls.through(scope, x, *further)
+
+
+class RepeatConditional(Repeat):
+    """`RepeatConditional[N, M]`: M(M(… x, c), c), N modules of two inputs with parameters of their
+    own and the same conditioning c for each, whose gradients are added.
+
+    Parameters: those of the copies, under `0`, …, `N-1`.
+    """
+
+    in_turn = False
+
+    @classmethod
+    def compose(cls) -> Signature:
+        inputs = cls.INNER.shapes().inputs
+        if len(inputs) != 2:
+            raise CompositionError(
+                f"{cls.family.__name__}: {cls.INNER!r} takes {listed(inputs)}; its module takes two "
+                "values, what goes round and what is the same for all"
+            )
+        return super().compose()

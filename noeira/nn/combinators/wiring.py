@@ -29,6 +29,10 @@ from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, Solver
 
 
+# Tensors of a module that a message names.
+FEW = 2
+
+
 class Mismatch(Exception):
     """What `giver` gives under the name `read` is not what `reader` takes as its input `index`."""
 
@@ -39,6 +43,7 @@ class Mismatch(Exception):
         self.giver, self.reader, self.index = giver, reader, index
         self.gives, self.takes = gives, takes
         self.axis: int | None = None
+        self.would_make = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class Wiring:
             solver.equal(gives, takes)
         except Misfit as misfit:
             found = Mismatch(giver, node, index, tidy(before), tidy(wanted))
-            found.axis = misfit.axis
+            found.axis, found.would_make = misfit.axis, misfit.would_make
             raise found from None
         return gives
 
@@ -131,8 +136,13 @@ class Wiring:
             verb = "is"
         if found.giver in self.shown:
             notes[self.shown.index(found.giver)] = f"{verb} {found.gives}"
+        others = ", ".join(text(name) for name in found.reader.inputs[: found.index])
+        own = found.reader.module.shapes().inputs[found.index]
         front = "" if len(found.reader.inputs) == 1 else f" as {text(reads)}"
-        notes[self.shown.index(found.reader)] = f"takes {found.takes}{front}"
+        beside = f", beside {others}" if others and str(own) != str(found.takes) else ""
+        notes[self.shown.index(found.reader)] = (
+            f"takes {found.takes}{found.would_make}{front}{beside}"
+        )
         picture = underlined(self.owner, [repr(one) for one in self.shown], notes)
         pair = f"{text(name_of(reads))} and {text(found.reader.name)}"
         return CompositionError(
@@ -142,6 +152,8 @@ class Wiring:
 
     def advice(self, found: Mismatch) -> str:
         """What to change, as far as all then fits."""
+        if found.would_make:
+            return ""
         if found.gives.dtype != found.takes.dtype:
             return "\n\n  They differ in what their elements are."
         if found.axis is None:
@@ -276,7 +288,7 @@ def check_owner(wiring: Wiring, node: ExternalNode) -> None:
         return
     if isinstance(owner, (InputSlot, ExternalNode)) or not same_tensors(owner.module, node.module):
         shown = wiring.shown
-        notes = {shown.index(owner): "", shown.index(node): "has other parameters"}
+        notes = {shown.index(owner): tensor_text(owner), shown.index(node): tensor_text(node)}
         title = f"{text(node.name)} cannot have the parameters of {text(node.path)}"
         fail(wiring.owner, shown, notes, title)
 
@@ -330,6 +342,16 @@ def tensors_of(module: type[Module]) -> dict[str, tuple[int, ...]]:
     """The shapes of all parameters and buffers, by path."""
     every = (*module.parameters().items(), *module.buffers().items())
     return {path: info.shape for path, info in every}
+
+
+def tensor_text(one: InputSlot | Node) -> str:
+    """The tensors of a node, in a few words."""
+    if isinstance(one, InputSlot):
+        return "is an input"
+    found = [f"{path} {list(shape)}" for path, shape in tensors_of(one.module).items()]
+    more = ", …" if len(found) > FEW else ""
+    where = "has its own elsewhere" if isinstance(one, ExternalNode) else "has none"
+    return f"{', '.join(found[:FEW])}{more}" if found else where
 
 
 def names_of(node: Node) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ OPEN = frozenset(
         "signature",
         "trace",
         "children",
+        "governs",
         "compose",
         "check",
         "refuse",

@@ -118,6 +118,11 @@ class Module(Instance, metaclass=ModuleType):
         return ()
 
     @classmethod
+    def governs(cls, info: ParamInfo) -> ParamInfo:
+        """A parameter of a module inside, as this type lets it be: by default as it is."""
+        return info
+
+    @classmethod
     def keeps_batch(cls) -> bool:
         """Whether what it gives has the batch as its first axis, as that of layers does."""
         return cls.role == "layer"

@@ -37,3 +37,15 @@ def no_param(module: type[Module], name: str) -> CompositionError:
         return CompositionError(str(tensors[name].absent(module)))
     known = ", ".join(n for n, tensor in tensors.items() if tensor.exists(module))
     return CompositionError(f"{module!r} has no parameter {name}; it has {known or 'none'}")
+
+
+def no_owner(
+    around: type[Module], name: str, module: type[Module], owner: str
+) -> CompositionError:
+    """The error for a node that shares the parameters of a module that there is not."""
+    first = next(iter((*module.parameters(), *module.buffers())))
+    return CompositionError(
+        f"{name} of {around!r} has the parameters of {owner}, a {module!r}, and no module around it "
+        f"has such, {owner}.{first} and the like: put a Node called {owner} into it, or into one "
+        "around it"
+    )

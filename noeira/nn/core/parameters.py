@@ -230,6 +230,9 @@ class TensorInfo:
 class ParamInfo(TensorInfo):
     """A parameter. init, order: see `Param`. fan_in, fan_out: inputs and outputs one element
     serves.
+
+    initializer: in place of the network's, if a type around it says so. frozen: whether one says
+    that it is not trained.
     """
 
     decay: bool
@@ -237,11 +240,14 @@ class ParamInfo(TensorInfo):
     fan_in: int
     fan_out: int
     order: str = ""
+    initializer: Initializer | None = None
+    frozen: bool = False
 
     def distribution(self, initializer: Initializer) -> Distribution:
-        """How its elements begin."""
+        """How its elements begin. initializer: the network's."""
         if isinstance(self.init, Distribution):
             return self.init
+        initializer = self.initializer or initializer
         return (
             initializer.bias()
             if self.init == "bias"
@@ -269,12 +275,14 @@ def infos(cls: type[Module], kind: type[Param] | type[Buffer]) -> dict[str, Any]
     """
     cls.need_parameters()
     found = dict[str, Any]()
-    for path, module in walk(cls):
+    for path, module, around in walk(cls):
         tensors = module.own_params if kind is Param else module.own_buffers
         for tensor in tensors.values():
             if not tensor.exists(module):
                 continue
             info = tensor.info(module, path)
+            for outer in reversed(around) if kind is Param else ():
+                info = outer.governs(info)
             if info.path in found:
                 raise CompositionError(
                     f"{cls!r} has two tensors called {info.path}, of {found[info.path].module!r} "
@@ -284,8 +292,12 @@ def infos(cls: type[Module], kind: type[Param] | type[Buffer]) -> dict[str, Any]
     return found
 
 
-def walk(module: type[Module], path: str = "") -> Iterator[tuple[str, type[Module]]]:
-    """Every module of a network type with its path, parents first, in definition order."""
-    yield path, module
+def walk(
+    module: type[Module], path: str = "", around: tuple[type[Module], ...] = ()
+) -> Iterator[tuple[str, type[Module], tuple[type[Module], ...]]]:
+    """Every module of a network type with its path and those around it, parents first, in
+    definition order.
+    """
+    yield path, module, around
     for name, child in module.inside:
-        yield from walk(child, joined(path, name))
+        yield from walk(child, joined(path, name), (*around, module))

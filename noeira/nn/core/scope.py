@@ -14,7 +14,7 @@ from noeira.ir.random import EVALUATION_STREAM
 from noeira.ir.states import COUNTER, DRAWS, SEED, TICK
 from noeira.nn.core.arithmetic import arithmetic
 from noeira.nn.core.binding import brief
-from noeira.nn.core.names import no_param
+from noeira.nn.core.names import no_owner, no_param
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
     check_apart,
@@ -35,8 +35,9 @@ class Scope:
     """Where a module is traced.
 
     values: the parameters and buffers of the whole network by their dotted paths.
-    path, module: the place in the tree, and the type there. group: the stamp of the fused type
-    around it. region: that of the type around it that keeps nothing for the backward pass.
+    path, module: the place in the tree, and the type there. home: the place whose tensors it has,
+    if that is another one. group: the stamp of the fused type around it. region: that of the type
+    around it that keeps nothing for the backward pass.
     phase: `train` or `eval`, decided when tracing. dtype: that of the network.
     caller: the type whose trace runs this one, if there is one. inputs: what the module is run on.
     updated: the new values of buffers, by their dotted paths. streams: the numbers of the streams
@@ -59,6 +60,12 @@ class Scope:
     streams: Iterator[int] = field(default_factory=itertools.count)
     counters: dict[str, Value] = field(default_factory=dict)
     by_sample: set[str] = field(default_factory=set)
+    home: str | None = None
+
+    @property
+    def tensors(self) -> str:
+        """The place whose parameters and buffers it has."""
+        return self.path if self.home is None else self.home
 
     @property
     def type_text(self) -> str:
@@ -88,7 +95,7 @@ class Scope:
 
         Raises CompositionError that lists what there is.
         """
-        found = self.values.get(joined(self.path, name))
+        found = self.values.get(joined(self.tensors, name))
         if found is None:
             raise no_param(self.module, name)
         return found
@@ -97,11 +104,13 @@ class Scope:
         """Let the buffer `name` of the module here be `new` from the next step on, if this one is
         ok. In this step it has the value that `param` gives throughout.
 
-        In a fused type, what `new` is made of is part of its kernel, if that takes it.
+        In a fused type, what `new` is made of is part of its kernel, if that takes it. Where the
+        module has the tensors of another place, nothing happens: they are updated there.
         Raises CompositionError if there is no such buffer, or it cannot become this.
         """
-        check_update(self, name, new)
-        self.updated[joined(self.path, name)] = new
+        if self.home is None:
+            check_update(self, name, new)
+            self.updated[joined(self.path, name)] = new
 
     def random(self) -> tuple[Value, Value, Value]:
         """What random numbers follow from: the seed, the tick, and the number of a stream that is
@@ -126,8 +135,30 @@ class Scope:
         Raises CompositionError if `children` does not list it.
         """
         check_child(self, name, module)
+        home = None if self.home is None else joined(self.home, name)
+        return self.inside(name, module, home)
+
+    def inside(self, name: str, module: type[Module], home: str | None) -> Scope:
+        """A place in this one."""
         path = joined(self.path, name)
-        return replace(self, path=path, module=module, caller=self.module, inputs=())
+        return replace(self, path=path, module=module, caller=self.module, inputs=(), home=home)
+
+    def sharing(self, name: str, module: type[Module], owner: str) -> Scope:
+        """A place for a module that has the parameters and buffers of another one: of that called
+        `owner` in the module here, or else in the nearest around it that has one with such tensors.
+
+        Raises CompositionError if there is none.
+        """
+        every = (*module.parameters().items(), *module.buffers().items())
+        wanted, around = {path: info.shape for path, info in every}, self.tensors
+        while True:
+            found = [self.values.get(joined(joined(around, owner), path)) for path in wanted]
+            shapes = [None if value is None else value.type.shape for value in found]
+            if shapes == list(wanted.values()):
+                return self.inside(name, module, joined(around, owner))
+            if not around:
+                raise no_owner(self.module, name, module, owner)
+            around = around.rpartition(".")[0]
 
     def fused(self) -> Scope:
         """This place as a fused type, whose nodes are to be one kernel.

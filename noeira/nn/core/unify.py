@@ -14,6 +14,7 @@ from noeira.nn.core.expression import (
     names,
     substitute,
     subtract,
+    text,
 )
 from noeira.nn.core.signature import Pattern, Signature
 
@@ -22,7 +23,8 @@ class Misfit(Exception):
     """Two patterns cannot be equal.
 
     `axis` is the first that differs, counted from the end (-1 is the last), or None. `empty`: what
-    would be given or taken and has an axis without elements, where that is why.
+    would be given or taken and has an axis without elements, where that is why; count: how many
+    elements there must be, where that is.
     """
 
     def __init__(
@@ -31,13 +33,19 @@ class Misfit(Exception):
         left: Axis | None = None,
         right: Axis | None = None,
         empty: Pattern | None = None,
+        count: Axis | None = None,
     ) -> None:
         super().__init__("the shapes differ")
-        self.axis, self.left, self.right, self.empty = axis, left, right, empty
+        self.axis, self.left, self.right = axis, left, right
+        self.empty, self.count = empty, count
 
     @property
     def would_make(self) -> str:
-        """`, of which it would make (0, 3)`, where an axis would have no elements."""
+        """`, of which it would make (0, 3)`, where an axis would have no elements; `: 24 elements in
+        all`, where there are others.
+        """
+        if self.count is not None:
+            return f": {text(self.count)} elements in all"
         return f", of which it would make {self.empty}" if self.empty else ""
 
 
@@ -138,11 +146,17 @@ class Solver:
         """Count the elements of the patterns whose axes are all known by now."""
         again, self.counts = self.counts, []
         for one, wanted in again:
-            pattern = self.applied(one)
+            pattern, number = self.applied(one), self.resolved(wanted)
+            known = elements(pattern)
+            if isinstance(known, int) and isinstance(number, int) and number % known:
+                raise Misfit(count=number)
             if pattern.rest:
-                self.counts.append((pattern, wanted))
-            else:
-                self.equal_axes(elements(pattern), wanted)
+                self.counts.append((pattern, number))
+                continue
+            try:
+                self.equal_axes(known, number)
+            except Misfit:
+                raise Misfit(count=number) from None
 
     def resolved(self, axis: Axis) -> Axis:
         """The length with everything known put in; what a variable comes to is kept."""

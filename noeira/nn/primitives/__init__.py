@@ -23,3 +23,23 @@ __all__ += linear.__all__
 __all__ += normalization.__all__
 __all__ += pooling.__all__
 __all__ += softmax.__all__
+from noeira.nn.primitives import (
+    activations,
+    binary,
+    bins,
+    gates,
+    linear,
+    parts,
+    reduce,
+    shapes,
+)
+from noeira.nn.primitives.binary import *
+from noeira.nn.primitives.gates import *
+from noeira.nn.primitives.parts import *
+from noeira.nn.primitives.reduce import *
+from noeira.nn.primitives.shapes import *
+__all__ += binary.__all__
+__all__ += gates.__all__
+__all__ += parts.__all__
+__all__ += reduce.__all__
+__all__ += shapes.__all__

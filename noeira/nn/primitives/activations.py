@@ -17,6 +17,7 @@ from noeira.nn.core.slots import number, size
 __all__ = [
     "ELU",
     "GELU",
+    "CenterHalf",
     "Clamp",
     "GELUTanh",
     "LeakyReLU",
@@ -150,6 +151,16 @@ class LeakyReLU(Elementwise):
     @classmethod
     def attrs(cls) -> dict[str, Any]:
         return {"slope": cls.SLOPE}
+
+
+class CenterHalf(Elementwise):
+    """x − ½: numbers from 0 to 1, such as those of pixels, about 0"""
+
+    op = "subtract"
+
+    @classmethod
+    def trace(cls, scope: Scope, x: Value) -> Value:
+        return x - 0.5
 
 
 class Scale(Elementwise):
