@@ -133,7 +133,7 @@ HABITS: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             (
                 *("Conv1d", "Conv2d", "Conv3d", "MaxPool2d", "AvgPool2d"),
-                *("BatchNorm1d", "BatchNorm2d", "LayerNorm", "GroupNorm", "RMSNorm", "Dropout"),
+                *("BatchNorm1d", "BatchNorm2d", "LayerNorm", "GroupNorm", "RMSNorm"),
                 *("Embedding", "MultiheadAttention", "Transformer", "LSTM", "GRU", "RNN"),
             ),
             NOT_YET,
