@@ -132,9 +132,7 @@ HABITS: dict[str, dict[str, str]] = {
         "PolynomialLR": "write Polynomial(steps=1000)",
         **dict.fromkeys(
             (
-                *("Conv1d", "Conv2d", "Conv3d", "MaxPool2d", "AvgPool2d"),
-                *("Dropout", "Embedding", "MultiheadAttention", "Transformer"),
-                *("LSTM", "GRU", "RNN"),
+                *("Embedding", "MultiheadAttention", "Transformer", "LSTM", "GRU", "RNN"),
             ),
             NOT_YET,
         ),

@@ -156,8 +156,8 @@ def test_attributes(owner: Any, name: str, message: str) -> None:
             "there is no CosineAnnealingLR in noeira.nn: write Cosine(epochs=20)",
         ),
         (
-            "from noeira.nn import Dropout",
-            "there is no Dropout in noeira.nn: it is not there yet; "
+            "from noeira.nn import Embedding",
+            "there is no Embedding in noeira.nn: it is not there yet; "
             "docs/adding-an-op.md shows how one writes a layer",
         ),
         (

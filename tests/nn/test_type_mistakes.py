@@ -356,7 +356,7 @@ OWN = (
         ("Relu", "; did you mean ReLU?"),
         ("linear", "; did you mean Linear?"),
         ("MSELoss", "; did you mean MSE?"),
-        ("Dropout", NOT_YET),
+        ("Embedding", NOT_YET),
         ("BatchNorm1d", ": write BatchNorm1D"),
         ("Conv2D", OWN),
         ("Quux", OWN),

@@ -45,6 +45,7 @@ from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
 from noeira.planning.memory import make_plan
 
+UNDONE = "vjp", "recompute", "update", "guard", "keep_gradients", "resident", "own"
 OPTIONS: list[Pass] = [
     Vjp(),
     Vjp("cost"),
@@ -159,7 +160,7 @@ def test_every_pass_can_be_undone(job: Job):
         for before, after, text in zip(found, found[1:], first.todo, strict=False):
             step = parse_pass(text)
             step.check(before.graph, after.graph)
-            if step.name in ("vjp", "update", "guard", "keep_gradients", "resident", "own"):
+            if step.name in UNDONE:
                 assert step.undo(after.graph) == before.graph
             elif step.name == "fuse":
                 assert same_nodes(step.undo(after.graph), before.graph)

@@ -83,9 +83,11 @@ class Dropout(Dropping):
 
 
 class AlphaDropout(Dropping):
-    """a·x + b where a random number is at least the rate, else a·c + b, with c = −λ·α, the limit of
-    SELU, and a = ((1 − rate)·(1 + rate·c²))^−½, b = −a·rate·c, which keep mean 0 and variance 1
-    (Klambauer et al. 2017); 0 at a rate of 1: [*S] -> [*S]
+    """a·x + b where a random number in [0, 1) is at least the rate, else a·c + b (Klambauer et al.
+    2017): [*S] -> [*S]
+
+    c = −λ·α is the limit of SELU; a = ((1 − rate)·(1 + rate·c²))^−½ and b = −a·rate·c keep mean 0
+    and variance 1. At a rate of 1 all is 0.
     """
 
     name, operands = "alpha_dropout", ("x", *KEYS)

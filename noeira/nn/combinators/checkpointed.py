@@ -13,9 +13,9 @@ __all__ = ["Checkpointed"]
 
 
 class Checkpointed(Wrapper):
-    """`Checkpointed[M]`: M, of which nothing but what it takes and gives is kept from the forward
-    to the backward pass; there the rest is computed once more (Chen et al. 2016, "Training deep
-    nets with sublinear memory cost").
+    """`Checkpointed[M]`: M, of which only what it takes and gives is kept for the backward pass,
+    which computes the rest again (Chen et al. 2016, "Training deep nets with sublinear memory
+    cost").
 
     Takes, gives and trains what M does, bit for bit: random numbers are the same ones when they are
     drawn again, and running statistics are updated once. It costs at most the arithmetic of one

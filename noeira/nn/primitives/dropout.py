@@ -56,9 +56,11 @@ class Dropout(Dropping):
 
 
 class AlphaDropout(Dropping):
-    """As Dropout, for what is near mean 0 and variance 1, as behind SELU, and stays so: dropped
-    elements are what SELU approaches on the left, all are scaled and shifted: `AlphaDropout[0.1]`,
-    (*) -> (*) (Klambauer et al. 2017).
+    """a·x + b with probability 1 − P, else a·c + b, which keeps mean 0 and variance 1; x in
+    evaluation: `AlphaDropout[0.1]`, (*) -> (*) (Klambauer et al. 2017).
+
+    c = −1.758… is what SELU approaches on the left, a = ((1 − P)·(1 + P·c²))^−½ and b = −a·P·c.
+    `AlphaDropout[1.0]` gives zeros.
     """
 
     signature = "(*) -> (*)"
