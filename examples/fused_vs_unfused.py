@@ -9,8 +9,7 @@ import time
 import numpy as np
 
 import noeira
-from noeira.datasets import MNIST
-from noeira.datasets.mnist import Split
+from noeira.datasets import MNIST, Split
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Module, ReLU, Sequential
 
 BATCH, STEPS = 100, 100

@@ -112,6 +112,8 @@ DATA_MISTAKES = {
     'test_y = "train_x.npy"': "test_x is missing, which goes with test_y",
     'test = "test.npz"': "there are no data to train on: name a data set",
     'flat = true\ntrain = "train.npz"': 'flat has no effect without source = "mnist"',
+    'raw = true\ntrain = "train.npz"': 'raw has no effect without source = "mnist"',
+    'source = "cifar10"\nflat = true': 'flat has no effect with source = "cifar10"',
     'source = "mnst"': "there is no source mnst; did you mean mnist? There are mnist",
     'source = "mnist"\ntest = "test.npz"': 'test has no effect with source = "mnist"',
 }
