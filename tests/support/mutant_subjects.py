@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+import cuda_convolutions as convolutions
 from cuda_sweep import ONE, TARGET
 from fused_cases import chain, joined, linear_then, slope_and_sum, softmax_grad_of
 from limits import Limits, limited
@@ -91,6 +92,7 @@ def subjects() -> tuple[Subject, ...]:
         *chosen(control_cases(), TARGET, {}),
         *row_subjects(),
         *gemm_subjects(),
+        *convolution_subjects(),
     )
 
 
@@ -229,3 +231,18 @@ def tiled(case: Case, tile: tuple[int, ...], splits: int) -> Subject:
     options = ", ".join(f"{key} = {value}" for key, value in stages[0].options[2:-1])
     case = replace(case, label=f"{case.label} {{{options}}}")
     return Subject(case, Choice(stages, bytes_of(cut.scratch)))
+
+
+# Padding on one side and both, groups, a stride with phases; one channel in each group.
+IMAGES = convolutions.shape(2, 6, 10, (5, 3), (3, 2), (3, 3), stride=(2, 1), padding=(1, 1, 1, 0))
+GROUPED = convolutions.shape(2, 8, 16, (3, 4), (2, 2), (2, 4), groups=2, padding=(0, 1, 0, 0))
+DEPTHWISE = convolutions.shape(2, 3, 6, (5,), (3,), (3,), groups=3, stride=(2,), padding=(1,))
+
+
+def convolution_subjects() -> Iterator[Subject]:
+    """Convolutions and their adjoints in tiles, whose operands are gathered, and directly."""
+    tile = (16, 16, 8, 2, 2)
+    for number, case in enumerate((*IMAGES.cases(), *GROUPED.cases())):
+        yield Subject(*convolutions.tiled(case, tile, 2 if number == 5 else 1))
+    for number, case in enumerate(DEPTHWISE.cases()):
+        yield Subject(*convolutions.piecewise(case, 2 if number == 2 else 1))

@@ -2,8 +2,8 @@
 taps reach.
 
 Pixel phase + stride·i is met by tap t at place (phase + before + stride·i - dilation·t) / stride,
-if that is whole. For the taps of a phase, first + step·j, it is i + base - reach·j: so each phase is
-a convolution of stride 1 with taps of its own, and no product with a zero is made.
+if that is whole. For the taps of a phase, first + step·j, it is i + base - reach·j: so each phase
+is a convolution of stride 1 with taps of its own, and no product with a zero is made.
 """
 
 from __future__ import annotations
