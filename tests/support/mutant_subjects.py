@@ -233,16 +233,20 @@ def tiled(case: Case, tile: tuple[int, ...], splits: int) -> Subject:
     return Subject(case, Choice(stages, bytes_of(cut.scratch)))
 
 
-# Padding on one side and both, groups, a stride with phases; one channel in each group.
-IMAGES = convolutions.shape(2, 6, 10, (5, 3), (3, 2), (3, 3), stride=(2, 1), padding=(1, 1, 1, 0))
-GROUPED = convolutions.shape(2, 8, 16, (3, 4), (2, 2), (2, 4), groups=2, padding=(0, 1, 0, 0))
-DEPTHWISE = convolutions.shape(2, 3, 6, (5,), (3,), (3,), groups=3, stride=(2,), padding=(1,))
+# Several taps in a tile, padding on one side and both, phases of a stride that have not the same
+# taps; groups, in whole accesses; groups of one channel.
+IMAGES = convolutions.shape(2, 5, 7, (5, 3), (3, 2), (3, 3), stride=(2, 1), padding=(1, 1, 1, 0))
+GROUPED = convolutions.shape(2, 8, 32, (3, 4), (2, 2), (2, 4), groups=2, padding=(0, 1, 0, 0))
+DEPTHWISE = convolutions.shape(3, 5, 10, (6,), (3,), (3,), groups=5, stride=(2,), padding=(1, 0))
 
 
 def convolution_subjects() -> Iterator[Subject]:
     """Convolutions and their adjoints in tiles, whose operands are gathered, and directly."""
-    tile = (16, 16, 8, 2, 2)
-    for number, case in enumerate((*IMAGES.cases(), *GROUPED.cases())):
-        yield Subject(*convolutions.tiled(case, tile, 2 if number == 5 else 1))
-    for number, case in enumerate(DEPTHWISE.cases()):
-        yield Subject(*convolutions.piecewise(case, 2 if number == 2 else 1))
+    forward, adjoint, _ = IMAGES.cases()
+    *_, weight = GROUPED.cases()
+    _, channel, channel_weight = DEPTHWISE.cases()
+    yield Subject(*convolutions.tiled(forward, (16, 8, 16, 2, 2)))
+    yield Subject(*convolutions.tiled(adjoint, (16, 8, 16, 2, 2)))
+    yield Subject(*convolutions.tiled(weight, (16, 16, 8, 2, 2), 2))
+    yield Subject(*convolutions.piecewise(channel, 1))
+    yield Subject(*convolutions.piecewise(channel_weight, 2))

@@ -93,8 +93,9 @@ class Phases:
     @property
     def leaves(self) -> tuple[bool, bool]:
         """Whether a tap meets places before all, and behind all."""
-        least = min(self.bases) - (self.most - 1) * self.reach
-        return least < 0, self.pixels - 1 + max(self.bases) >= self.out
+        pairs = zip(self.bases, self.counts, strict=True)
+        before = any(base < (count - 1) * self.reach for base, count in pairs if count)
+        return before, self.pixels - 1 + max(self.bases) >= self.out
 
     # C text, in which the present phase is NAME_phase.
 
