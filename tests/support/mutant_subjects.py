@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+import cuda_convolutions as convolutions
 from cuda_sweep import ONE, TARGET
 from fused_cases import chain, joined, linear_then, slope_and_sum, softmax_grad_of
 from limits import Limits, limited
@@ -91,6 +92,7 @@ def subjects() -> tuple[Subject, ...]:
         *chosen(control_cases(), TARGET, {}),
         *row_subjects(),
         *gemm_subjects(),
+        *convolution_subjects(),
     )
 
 
@@ -229,3 +231,22 @@ def tiled(case: Case, tile: tuple[int, ...], splits: int) -> Subject:
     options = ", ".join(f"{key} = {value}" for key, value in stages[0].options[2:-1])
     case = replace(case, label=f"{case.label} {{{options}}}")
     return Subject(case, Choice(stages, bytes_of(cut.scratch)))
+
+
+# Several taps in a tile, padding on one side and both, phases of a stride that have not the same
+# taps; groups, in whole accesses; groups of one channel.
+IMAGES = convolutions.shape(2, 5, 7, (5, 3), (3, 2), (3, 3), stride=(2, 1), padding=(1, 1, 1, 0))
+GROUPED = convolutions.shape(2, 8, 32, (3, 4), (2, 2), (2, 4), groups=2, padding=(0, 1, 0, 0))
+DEPTHWISE = convolutions.shape(3, 5, 10, (6,), (3,), (3,), groups=5, stride=(2,), padding=(1, 0))
+
+
+def convolution_subjects() -> Iterator[Subject]:
+    """Convolutions and their adjoints in tiles, whose operands are gathered, and directly."""
+    forward, adjoint, _ = IMAGES.cases()
+    *_, weight = GROUPED.cases()
+    _, channel, channel_weight = DEPTHWISE.cases()
+    yield Subject(*convolutions.tiled(forward, (16, 8, 16, 2, 2)))
+    yield Subject(*convolutions.tiled(adjoint, (16, 8, 16, 2, 2)))
+    yield Subject(*convolutions.tiled(weight, (16, 16, 8, 2, 2), 2))
+    yield Subject(*convolutions.piecewise(channel, 1))
+    yield Subject(*convolutions.piecewise(channel_weight, 2))

@@ -1,10 +1,19 @@
-"""How CUDA runs convolutions: as products in tiles, and where a group is one channel, directly."""
+"""How CUDA runs convolutions: as products in tiles, and where groups have one channel, directly."""
 
 from __future__ import annotations
 
 from noeira.codegen.cuda.anchor import CudaAnchor
 from noeira.codegen.cuda.arch import Arch
+from noeira.codegen.cuda.launches import within
+from noeira.codegen.cut import check_stages, read_cut
 from noeira.codegen.kernels.convolution.cuda_cut import ConvolutionCut
+from noeira.codegen.kernels.convolution.cuda_direct import (
+    Direct,
+    DirectCut,
+    direct_cut,
+    direct_scratch,
+    direct_stages,
+)
 from noeira.codegen.kernels.convolution.cuda_product import Convolved, convolved_of
 from noeira.codegen.kernels.gemm.cuda_cut import cuda_gemm_cut, gemm_launches
 from noeira.codegen.kernels.gemm.cuda_rule import choose_cuda_gemm
@@ -16,32 +25,49 @@ from noeira.ir.body import Body
 from noeira.ir.plan import Stage
 from noeira.ir.types import COMPUTED
 
+Cut = ConvolutionCut | DirectCut
+
 
 class CudaConvolving(CudaAnchor):
-    """The parent of the three."""
+    """The parent of the three: a rule for each way to do it, which the shapes decide."""
 
     dtypes = frozenset(COMPUTED)
-    Cut = ConvolutionCut
 
-    def rule(self, body: Body, machine: Arch) -> ConvolutionCut:
-        return choose_cuda_gemm(convolved_of(body), dtype_of(body), machine, ConvolutionCut)
+    def rule(self, body: Body, machine: Arch) -> Cut:
+        product = convolved_of(body)
+        if product.one_channel:
+            return direct_cut(product, machine)
+        cut = choose_cuda_gemm(product, dtype_of(body), machine, ConvolutionCut)
+        assert isinstance(cut, ConvolutionCut)
+        return cut
 
-    def stages(self, body: Body, cut: ConvolutionCut, machine: Arch) -> tuple[Stage, ...]:
-        return gemm_launches(cut)
+    def stages(self, body: Body, cut: Cut, machine: Arch) -> tuple[Stage, ...]:
+        if isinstance(cut, ConvolutionCut):
+            return gemm_launches(cut)
+        return direct_stages(convolved_of(body), cut)
 
-    def scratch(self, body: Body, cut: ConvolutionCut) -> tuple[Room, ...]:
-        return cut.scratch
+    def scratch(self, body: Body, cut: Cut) -> tuple[Room, ...]:
+        if isinstance(cut, ConvolutionCut):
+            return cut.scratch
+        return direct_scratch(convolved_of(body), cut, dtype_of(body))
 
-    def view(self, body: Body, machine: Arch) -> Convolved:
-        return convolved_of(body)
+    def view(self, body: Body, machine: Arch) -> Convolved | Direct:
+        product, dtype = convolved_of(body), dtype_of(body)
+        return Direct(product, dtype, machine.lanes(dtype)) if product.one_channel else product
 
     def tail(self, body: Body) -> Elementwise:
         assert body.anchor is not None
         names = body.anchor.operands
         return tail_code(body, bias=names.index("bias") if "bias" in names else None)
 
-    def read(self, body: Body, stages: tuple[Stage, ...], machine: Arch) -> ConvolutionCut:
-        return cuda_gemm_cut(convolved_of(body), stages, dtype_of(body), machine, ConvolutionCut)
+    def read(self, body: Body, stages: tuple[Stage, ...], machine: Arch) -> Cut:
+        product = convolved_of(body)
+        if not product.one_channel:
+            return cuda_gemm_cut(product, stages, dtype_of(body), machine, ConvolutionCut)
+        within(stages, machine)
+        cut = read_cut(DirectCut, stages)
+        check_stages(DirectCut, stages, direct_stages(product, cut))
+        return cut
 
 
 class CudaConvolution(CudaConvolving):

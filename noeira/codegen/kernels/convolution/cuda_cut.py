@@ -1,5 +1,5 @@
-"""How a convolution is cut in CUDA: as the products of all groups, and of all phases of a transposed
-one, in the tiles of `kernels/gemm/cuda_cut.py`.
+"""How a convolution is cut in CUDA: as the products of all groups, and of all phases of a
+transposed one, in the tiles of `kernels/gemm/cuda_cut.py`.
 """
 
 from __future__ import annotations
@@ -77,13 +77,12 @@ class ConvolutionCut(CudaGemmCut):
 
     @property
     def registers(self) -> int:
-        # And where each access looks.
-        kept = sum(len(w.kept) * (w.count if w.several else 1) for w in self.windows)
-        return super().registers + kept
+        # And where each access looks, instead of an address.
+        return super().registers + sum(window.registers - 2 for window in self.windows)
 
     @property
     def is_whole(self) -> bool:
-        return super().is_whole and not any(side.checks or side.steps_name for side in self.windows)
+        return super().is_whole and self.product.even
 
     @property
     def text(self) -> ConvolutionTiles:

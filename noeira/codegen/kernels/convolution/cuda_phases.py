@@ -2,8 +2,8 @@
 taps reach.
 
 Pixel phase + stride·i is met by tap t at place (phase + before + stride·i - dilation·t) / stride,
-if that is whole. For the taps of a phase, first + step·j, it is i + base - reach·j: so each phase is
-a convolution of stride 1 with taps of its own, and no product with a zero is made.
+if that is whole. For the taps of a phase, first + step·j, it is i + base - reach·j: so each phase
+is a convolution of stride 1 with taps of its own, and no product with a zero is made.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ class Phases:
     @property
     def leaves(self) -> tuple[bool, bool]:
         """Whether a tap meets places before all, and behind all."""
-        least = min(self.bases) - (self.most - 1) * self.reach
-        return least < 0, self.pixels - 1 + max(self.bases) >= self.out
+        pairs = zip(self.bases, self.counts, strict=True)
+        before = any(base < (count - 1) * self.reach for base, count in pairs if count)
+        return before, self.pixels - 1 + max(self.bases) >= self.out
 
     # C text, in which the present phase is NAME_phase.
 

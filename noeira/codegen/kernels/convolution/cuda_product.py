@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from noeira.codegen.kernels.convolution.cuda_phases import Phases, phases_of
 from noeira.codegen.kernels.gemm.product import Gemm
 from noeira.codegen.lower import RESULT, operand_id
 from noeira.ir.body import Body
 from noeira.ir.geometry import Geometry, Sizes, arranged
+from noeira.ir.ops.convolution import Convolving
 
 FORWARD, ADJOINT, WEIGHT = "convolution", "transposed_convolution", "convolution_weight"
 
@@ -30,6 +32,11 @@ class Convolved(Gemm):
 
     kind: str
     geometry: Geometry
+
+    @property
+    def one_channel(self) -> bool:
+        """Whether each of several groups has one channel, which makes no product in tiles."""
+        return self.geometry.groups > 1 and self.geometry.channels_of_group == 1
 
     @property
     def width(self) -> int:
@@ -105,7 +112,8 @@ def convolved_of(body: Body) -> Convolved:
     """The product that a body's convolution is."""
     node = body.anchor
     assert node is not None
-    g, kind = node.op.geometry(node.attrs, *node.types), node.op.name
+    rule = cast(Convolving, node.op)
+    g, kind = rule.geometry(node.attrs, *node.types), rule.name
     batch, inner, outer = g.batch, g.channels_of_group, g.filters_of_group
     shape = batch * g.pixels, outer, g.taps * inner
     if kind == ADJOINT:

@@ -32,12 +32,16 @@ def met_pixels(p: Convolved, plain: Side) -> Window:
     line, step = (g.before, (0,) * len(g.size)) if forward else ((0,) * len(g.size), g.before)
     place, tap = ("line", "step") if forward else ("step", "line")
     found = digits(place, g.out, g.batch * g.pixels)
-    along = tuple(scaled(*one, -offset) for *one, offset in zip(found, g.stride, line, strict=True))
+    along = tuple(
+        scaled(text, stride, -before)
+        for text, stride, before in zip(found, g.stride, line, strict=True)
+    )
     images = Part(along, images_before(place, g.out, g.batch, g.size, g.channels))
     number, channel = tap_and_channel(tap, g.channels_of_group, g.taps, plain)
     found = digits(number, g.kernel, g.taps)
     along = tuple(
-        scaled(*one, -offset) for *one, offset in zip(found, g.dilation, step, strict=True)
+        scaled(text, dilation, -before)
+        for text, dilation, before in zip(found, g.dilation, step, strict=True)
     )
     taps = Part(along, channel)
     lines, steps = (images, taps) if forward else (taps, images)
@@ -53,8 +57,8 @@ def met_pixels(p: Convolved, plain: Side) -> Window:
 
 
 def met_places(p: Convolved, plain: Side) -> Window:
-    """d, in places that taps of the present phase meet: rows are pixels of the phase, steps its taps
-    and filters.
+    """d, in places that taps of the present phase meet: rows are pixels of the phase, steps its
+    taps and filters.
     """
     g, axes = p.geometry, p.phases
     pixels = tuple(axis.pixels for axis in axes)
@@ -118,8 +122,8 @@ def images_before(index: str, extents: Sizes, batch: int, sizes: Sizes, channels
 
 
 def tap_and_channel(index: str, own: int, taps: int, plain: Side) -> tuple[str, str]:
-    """C text for the tap and the channel that an index numbers. Where the steps of a tile are all of
-    one tap, that is the same for all threads.
+    """C text for the tap and the channel that an index numbers. Where the steps of a tile are all
+    of one tap, that is the same for all threads.
     """
     start = "k" if index == "step" and own % plain.depth == 0 else index
     return quotient(start, own, taps * own), remainder(index, own, taps * own)

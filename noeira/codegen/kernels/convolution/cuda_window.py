@@ -1,5 +1,5 @@
-"""An operand of a convolution as a block takes it: gathered from images, or from a weight whose taps
-a phase picks.
+"""An operand of a convolution as a block takes it: gathered from images, or from a weight whose
+taps a phase picks.
 
 An element of op(A) or op(B) lies where the row (or column) and the step say together: each adds
 a coordinate along every axis, and elements beside these. What is outside an image is 0.
@@ -79,6 +79,13 @@ class Window(Side):
         """Those, of access i, with C text for what they are."""
         values = plus(self.lines.rest, self.first_place), *self.lines.coordinates
         return tuple(zip(self.kept_of("i"), values, strict=True))
+
+    @property
+    def registers(self) -> int:
+        """Registers for those that are no constants."""
+        values = (value for _, value in self.line_values)
+        own = sum("line" in identifiers(value) for value in values)
+        return own * (self.count if self.several else 1)
 
     def kept_of(self, index: str) -> tuple[str, ...]:
         """Those of an access."""
