@@ -122,6 +122,10 @@ class Anchor:
         """What the template sees as `k.view`."""
         raise NotImplementedError
 
+    def template(self, body: Body, cut: Any) -> str:
+        """The stem of the template that writes a cut, which may be another algorithm's."""
+        return body.stem
+
     def function(self, name: str, stage: Stage) -> Function:
         """What the template sees of a stage."""
         return Function(name, dict(stage.options))

@@ -187,14 +187,15 @@ def template_text(body: Body, view: Kernel, target: Target) -> str:
 
     Raises VerifyError that says which file is missing, or which of its lines is wrong.
     """
-    folders = template_folders(body.anchor.op, body.stem) if body.anchor else [KERNELS / body.stem]
-    names = (find_template(folder, f"{body.stem}.j2", target.language) for folder in folders)
+    stem = target.anchor(body).template(body, view.cut)
+    folders = template_folders(body.anchor.op, stem) if body.anchor else [KERNELS / stem]
+    names = (find_template(folder, f"{stem}.j2", target.language) for folder in folders)
     found = next(filter(None, names), None)
     if found is None:
         assert body.anchor is not None
-        path = folders[0] / f"{body.stem}.{ENDINGS[target.language]}"
+        path = folders[0] / f"{stem}.{ENDINGS[target.language]}"
         language = LANGUAGES[target.language].title
-        both = f", or {body.stem}.j2 for all languages" if body.anchor.kind.by_rows else ""
+        both = f", or {stem}.j2 for all languages" if body.anchor.kind.by_rows else ""
         raise VerifyError(f"{body.anchor.op.name} has no kernel in {language}: write {path}{both}")
     try:
         return rendered(target.language, found, k=view)
