@@ -131,9 +131,7 @@ HABITS: dict[str, dict[str, str]] = {
         "LinearLR": "write Warmup(steps=500)",
         "PolynomialLR": "write Polynomial(steps=1000)",
         **dict.fromkeys(
-            (
-                *("Embedding", "MultiheadAttention", "Transformer", "LSTM", "GRU", "RNN"),
-            ),
+            (*("Embedding", "MultiheadAttention", "Transformer", "LSTM", "GRU", "RNN"),),
             NOT_YET,
         ),
         **dict.fromkeys(
@@ -146,7 +144,7 @@ HABITS: dict[str, dict[str, str]] = {
             for norm, several in (("Batch", (1, 2, 3)), ("Instance", (1, 2)))
             for axes in several
         },
-        "Flatten": f"{NOT_YET}; samples are flattened as data: x.reshape(len(x), -1)",
+        
     },
     "noeira.training": {
         "ModelCheckpoint": 'fit(…, folder="runs/1", best="test_accuracy") writes checkpoints',

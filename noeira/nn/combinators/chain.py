@@ -43,9 +43,7 @@ def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
         try:
             solver.equal(gives, takes)
         except Misfit as misfit:
-            raise Break(
-                index, tidy(gives), tidy(takes), misfit.axis, misfit.would_make
-            ) from None
+            raise Break(index, tidy(gives), tidy(takes), misfit.axis, misfit.would_make) from None
         current = signature.outputs[0]
     return solver.result(signatures[0].inputs, [current]).tidy()
 

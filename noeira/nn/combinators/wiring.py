@@ -28,7 +28,6 @@ from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature, listed
 from noeira.nn.core.unify import Misfit, Solver
 
-
 # Tensors of a module that a message names.
 FEW = 2
 

@@ -39,9 +39,7 @@ def no_param(module: type[Module], name: str) -> CompositionError:
     return CompositionError(f"{module!r} has no parameter {name}; it has {known or 'none'}")
 
 
-def no_owner(
-    around: type[Module], name: str, module: type[Module], owner: str
-) -> CompositionError:
+def no_owner(around: type[Module], name: str, module: type[Module], owner: str) -> CompositionError:
     """The error for a node that shares the parameters of a module that there is not."""
     first = next(iter((*module.parameters(), *module.buffers())))
     return CompositionError(

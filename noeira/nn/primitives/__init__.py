@@ -1,6 +1,17 @@
 """Primitives: layers that emit nodes themselves, one file a family."""
 
-from noeira.nn.primitives import activations, batch_norm, bins, convolution, dropout, linear, normalization, pixels, pooling, softmax
+from noeira.nn.primitives import (
+    activations,
+    batch_norm,
+    bins,
+    convolution,
+    dropout,
+    linear,
+    normalization,
+    pixels,
+    pooling,
+    softmax,
+)
 from noeira.nn.primitives.activations import *
 from noeira.nn.primitives.batch_norm import *
 from noeira.nn.primitives.bins import *
@@ -38,6 +49,7 @@ from noeira.nn.primitives.gates import *
 from noeira.nn.primitives.parts import *
 from noeira.nn.primitives.reduce import *
 from noeira.nn.primitives.shapes import *
+
 __all__ += binary.__all__
 __all__ += gates.__all__
 __all__ += parts.__all__

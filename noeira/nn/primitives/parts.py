@@ -116,8 +116,7 @@ class Pad(Module):
         sides = cls.sides()[::-1]
         lengths = [variable(chr(ord("A") + index)) for index in range(len(sides))]
         made = [
-            add(one, before + after)
-            for one, (_, before, after) in zip(lengths, sides, strict=True)
+            add(one, before + after) for one, (_, before, after) in zip(lengths, sides, strict=True)
         ]
         return Signature((Pattern(tuple(lengths), "*"),), (Pattern(tuple(made), "*"),))
 
