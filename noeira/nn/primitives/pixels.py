@@ -18,9 +18,10 @@ __all__ = ["RandomCropFlip", "RandomFlip", "Standardize"]
 
 
 class Standardize(Module):
-    """Pixels as floats, (x / 255 − mean) / std, of each channel its own: (C, H, W: u8) -> (C, H,
-    W), `Standardize[(0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616)]`, or of grey images
-    `Standardize[0.286, 0.353]`. So data stay in memory as bytes.
+    """(x / 255 − mean) / std of pixels, mean and std of their channel, (C, H, W: u8) -> (C, H, W):
+    `Standardize[(0.5, 0.4, 0.4), (0.2, 0.3, 0.3)]`, of grey images `Standardize[0.286, 0.353]`.
+
+    So data stay in memory as bytes.
     """
 
     MEAN = numbers()
@@ -76,10 +77,11 @@ class CropFlip(Module):
 
 
 class RandomCropFlip(CropFlip):
-    """In training a random part of an image with `PADDING` pixels of zeros on each side, as large
-    as the image, and with probability `flip` its mirror image; in evaluation the image: (C, H, W)
-    -> (C, H, W), `RandomCropFlip[4]`, `RandomCropFlip.of(4, flip=0.0)`. What is 0 is the mean of
-    standardised images (He et al. 2016, section 4.2).
+    """In training a part of an image with `PADDING` zeros around it, at random, half of them mirrored;
+    (C, H, W) -> (C, H, W): `RandomCropFlip[4]`, `RandomCropFlip.of(4, flip=0.0)`.
+
+    The part is as large as the image. In evaluation the image stays as it is. 0 is the mean of
+    standardised images. Source: He et al. 2016, section 4.2.
     """
 
     PADDING = size()
@@ -98,6 +100,8 @@ class RandomCropFlip(CropFlip):
 
 
 class RandomFlip(CropFlip):
-    """In training, with probability `flip`, left and right of an image exchanged; in evaluation the
-    image: (C, H, W) -> (C, H, W), `RandomFlip`, `RandomFlip.of(flip=0.25)`
+    """In training half of the images mirrored, at random, (C, H, W) -> (C, H, W): `RandomFlip`,
+    `RandomFlip.of(flip=0.25)`.
+
+    flip: the probability that left and right are exchanged. In evaluation the image stays as it is.
     """
