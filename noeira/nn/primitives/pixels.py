@@ -77,7 +77,7 @@ class CropFlip(Module):
 
 
 class RandomCropFlip(CropFlip):
-    """In training a part of an image with `PADDING` zeros around it, at random, half of them mirrored;
+    """In training a random part of an image with `PADDING` zeros around it, half of them mirrored;
     (C, H, W) -> (C, H, W): `RandomCropFlip[4]`, `RandomCropFlip.of(4, flip=0.0)`.
 
     The part is as large as the image. In evaluation the image stays as it is. 0 is the mean of
