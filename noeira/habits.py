@@ -134,9 +134,7 @@ HABITS: dict[str, dict[str, str]] = {
             (*("Embedding", "MultiheadAttention", "Transformer", "LSTM", "GRU", "RNN"),),
             NOT_YET,
         ),
-        **dict.fromkeys(
-            ("RandomCrop", "RandomResizedCrop"), "write RandomCropFlip.of(4, flip=0.0)"
-        ),
+        "RandomCrop": "write RandomCropFlip.of(4, flip=0.0)",
         "RandomHorizontalFlip": "write RandomFlip",
         "Normalize": "for pixels of 8 bits, write Standardize[mean, std], of each channel one",
         **{
@@ -144,7 +142,6 @@ HABITS: dict[str, dict[str, str]] = {
             for norm, several in (("Batch", (1, 2, 3)), ("Instance", (1, 2)))
             for axes in several
         },
-        
     },
     "noeira.training": {
         "ModelCheckpoint": 'fit(…, folder="runs/1", best="test_accuracy") writes checkpoints',
