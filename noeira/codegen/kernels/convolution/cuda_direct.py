@@ -18,6 +18,7 @@ from noeira.codegen.cut import option, written
 from noeira.codegen.elements import ctype
 from noeira.codegen.kernels.convolution.cuda_phases import AXES
 from noeira.codegen.kernels.convolution.cuda_product import ADJOINT, FORWARD, WEIGHT, Convolved
+from noeira.codegen.kernels.convolution.cuda_sides import leaves
 from noeira.codegen.kernels.convolution.cuda_window import digits, joined, scaled
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.scratch import Room
@@ -77,7 +78,7 @@ def piece_stride(p: Convolved, dtype: str) -> int:
 @dataclass(frozen=True)
 class Tap:
     """A loop over the taps along an axis. C text: `place`, where a tap meets it; `beyond`, whether
-    that is nowhere.
+    that is nowhere, empty if it never is.
     """
 
     axis: str
@@ -186,8 +187,8 @@ class Direct:
         own, found = tuple(f"own_{axis}" for axis in self.axes), list[Tap]()
         places = digits("place", g.out, self.product.k) if self.of_weight else own
         numbers = g.stride, g.before, g.dilation, g.kernel, g.size, g.out
-        each = zip(self.axes, own, places, *numbers, strict=True)
-        for axis, mine, place, stride, before, dilation, taps, size, out in each:
+        each = zip(self.axes, own, places, leaves(g), *numbers, strict=True)
+        for axis, mine, place, beyond, stride, before, dilation, taps, size, out in each:
             tap = mine if self.of_weight else f"{axis}_tap"
             if kind == ADJOINT:
                 at, met = joined(plus(mine, str(before)), scaled(tap, -dilation)), axis
@@ -198,7 +199,7 @@ class Direct:
                 tests.append(f"{met} >= {out}")
             else:
                 at = plus(scaled(place, stride, -before), times(tap, dilation))
-                tests = [f"{axis} < 0", f"{axis} >= {size}"]
+                tests = [f"{axis} < 0"] * beyond[0] + [f"{axis} >= {size}"] * beyond[1]
             found.append(Tap(axis, taps, at, " || ".join(tests)))
         return tuple(found)
 
