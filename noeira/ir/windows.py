@@ -83,9 +83,7 @@ class WindowAxis:
     def cells(self, window: int) -> range:
         """The cells of a window."""
         if self.even:
-            return range(
-                window * self.size // self.out, -(-(window + 1) * self.size // self.out)
-            )
+            return range(window * self.size // self.out, -(-(window + 1) * self.size // self.out))
         begin = self.begin(window)
         missing = max(0, -(begin // self.dilation))
         return range(
@@ -130,7 +128,9 @@ def axes_of(name: str, attrs: WindowAttrs, size: Sizes) -> Axes:
     if attrs.windows:
         return shared_axes(name, attrs, size)
     if not attrs.kernel:
-        raise ShapeError(f"{name}: it needs a kernel, cells along each axis, or a number of windows")
+        raise ShapeError(
+            f"{name}: it needs a kernel, cells along each axis, or a number of windows"
+        )
     kernel = per_axis(name, "kernel", attrs.kernel, count, 1)
     stride = per_axis(name, "stride", attrs.stride or kernel, count, 1)
     dilation = per_axis(name, "dilation", getattr(attrs, "dilation", ()), count, 1)

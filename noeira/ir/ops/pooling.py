@@ -13,7 +13,7 @@ from noeira.errors import ShapeError
 from noeira.ir.checks import check_number, float_operand, one_float_dtype
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
-from noeira.ir.op import Op
+from noeira.ir.images import ImageOp
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.types import TensorType, computed
 from noeira.ir.windows import (
@@ -49,7 +49,7 @@ SHARED = (
 LAST = {"channels_last": True}
 
 
-class Windows(Op):
+class Windows(ImageOp):
     """The parent of all: what they have in common are the windows along each axis."""
 
     kind = "window"
@@ -112,7 +112,9 @@ class MaxPool(Windows):
             BadSample((x,), "stride is [0, 1], not 2 numbers", two | {"stride": (0, 1)}),
             BadSample((x,), "padding is [1, 1, 1], not 2 numbers", two | {"padding": (1, 1, 1)}),
             BadSample((x,), "a window spans [9, 1], more than", {"kernel": (9, 1)}),
-            BadSample((x,), "window 0 along axis 1 has cells of padding", two | {"padding": (0, 2)}),
+            BadSample(
+                (x,), "window 0 along axis 1 has cells of padding", two | {"padding": (0, 2)}
+            ),
             BadSample((x,), "windows is given", two | {"windows": (2, 2)}),
         )
 
@@ -125,6 +127,7 @@ class MaxPoolGrad(Windows):
     """
 
     name, operands, Attrs = "max_pool_grad", ("x", "d"), MaximumAttrs
+    images = ("x", "d")
     takes = frozenset()
 
     def infer(self, attrs: MaximumAttrs, x: TensorType, d: TensorType) -> tuple[TensorType, ...]:
@@ -170,7 +173,7 @@ class MaxPoolTake(Windows):
     """
 
     name, operands, Attrs = "max_pool_take", ("x", "flow"), MaximumAttrs
-    template = "max_pool"
+    images, template = ("x", "flow"), "max_pool"
 
     def infer(self, attrs: MaximumAttrs, x: TensorType, flow: TensorType) -> tuple[TensorType, ...]:
         one_float_dtype(self.name, x, flow)
@@ -252,7 +255,7 @@ class WindowSpread(Windows):
     """
 
     name, operands, Attrs = "window_spread", ("d",), SpreadAttrs
-    template = "window_sum"
+    images, template = ("d",), "window_sum"
 
     def axes(self, attrs: SpreadAttrs, *types: TensorType) -> Axes:
         return spread_axes(self.name, attrs, types[0])

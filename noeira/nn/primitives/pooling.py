@@ -33,24 +33,24 @@ __all__ = [
 
 
 class Pool(Images):
-    """The parent of layers whose windows have K cells along each axis, begin `stride` cells apart
-    (K by default) and reach `padding` cells beyond the image.
+    """The parent of layers whose windows have K cells along each axis, begin S cells apart (K by
+    default) and reach P cells beyond the image: its padding.
 
-    Along an axis of H cells there are ⌊(H + 2·padding − span)/stride⌋ + 1 windows, of which each
+    Along an axis of H cells there are ⌊(H + 2·P − span)/S⌋ + 1 windows, of which each
     spans K cells, or with a dilation dilation·(K − 1) + 1. With `ceil` that is rounded up, so that
     no cell is left out, without windows that would begin behind the image and its padding in front.
     """
 
     op: ClassVar[str]
     K = size()
-    STRIDE = size(None)
-    PADDING = size(0, least=0)
+    S = size(None)
+    P = size(0, least=0)
     CEIL = flag(False)
 
     @classmethod
     def stride(cls) -> int:
         """From one window to the next."""
-        return cls.STRIDE or cls.K
+        return cls.S or cls.K
 
     @classmethod
     def span(cls) -> int:
@@ -60,26 +60,21 @@ class Pool(Images):
     @classmethod
     def windows(cls) -> tuple[int, int]:
         """Numbers a, b so that there are ⌊(H + a)/b⌋ windows along an axis of H cells."""
-        stride, padding = cls.stride(), cls.PADDING
+        stride, padding = cls.stride(), cls.P
         shorter = 2 * padding - cls.span() + stride
         return (min(shorter, padding) + stride - 1 if cls.CEIL else shorter), stride
 
     @classmethod
     def check(cls) -> None:
         super().check()
-        if cls.PADDING > (most := cls.span() // 2):
-            raise CompositionError(
-                f"{cls!r}: padding must be at most {most}, half of what a window spans, not "
-                f"{cls.PADDING}"
-            )
+        if (most := cls.K // 2) < cls.P:
+            raise CompositionError(f"{cls!r}: p must be at most {most}, half of K, not {cls.P}")
 
     @classmethod
     def compose(cls) -> Signature:
         more, stride = cls.windows()
         sign = "-" if more < 0 else "+"
-        return cls.made_of(
-            cls.image(*(f"({x} {sign} {abs(more)})//{stride}" for x in cls.letters))
-        )
+        return cls.made_of(cls.image(*(f"({x} {sign} {abs(more)})//{stride}" for x in cls.letters)))
 
     @classmethod
     def misfit(
@@ -88,7 +83,7 @@ class Pool(Images):
         error = super().misfit(inputs, outputs, misfit)
         if not misfit.empty or not any(inputs):
             return error
-        padded = f", with {cls.PADDING} of padding on both sides" if cls.PADDING else ""
+        padded = f", with {cls.P} of padding on both sides" if cls.P else ""
         return type(error)(f"{error}: a window spans {cls.span()} cells of an axis{padded}")
 
     @classmethod
@@ -98,14 +93,12 @@ class Pool(Images):
         found: dict[str, Any] = {"kernel": (cls.K,) * axes}
         if stride != cls.K:
             found["stride"] = (stride,) * axes
-        reached = (stride * ((n + more) // stride - 1) + cls.span() - cls.PADDING for n in length)
-        behind = [
-            max(cls.PADDING, end - n) for end, n in zip(reached, length, strict=True)
-        ]
-        if any(padding != cls.PADDING for padding in behind):
-            found["padding"] = (*(cls.PADDING,) * axes, *behind)
-        elif cls.PADDING:
-            found["padding"] = (cls.PADDING,) * axes
+        reached = (stride * ((n + more) // stride - 1) + cls.span() - cls.P for n in length)
+        behind = [max(cls.P, end - n) for end, n in zip(reached, length, strict=True)]
+        if any(padding != cls.P for padding in behind):
+            found["padding"] = (*(cls.P,) * axes, *behind)
+        elif cls.P:
+            found["padding"] = (cls.P,) * axes
         return found | cls.order()
 
     @classmethod
@@ -130,11 +123,11 @@ class MaxPool(Pool):
 
 
 class MaxPool1D(MaxPool):
-    """The maximum of each window of a sequence, (C, L) -> (C, ⌊(L + 2·padding − span)/stride⌋ + 1):
-    `MaxPool1D[2]`, `MaxPool1D.of(3, 2, padding=1)`.
+    """The maximum of each window of a sequence, (C, L) -> (C, ⌊(L + 2·P − span)/S⌋ + 1):
+    `MaxPool1D[2]`, `MaxPool1D.of(3, 2, p=1)`.
 
-    A window spans dilation·(K − 1) + 1 cells. Options: stride (K by default), padding, ceil,
-    dilation, axes ("ncl" or "nlc").
+    A window spans dilation·(K − 1) + 1 cells. Options: s, the stride (K by default), p, the
+    padding, ceil, dilation, axes ("ncl" or "nlc").
     """
 
     AXES = choice("ncl", "nlc")
@@ -142,22 +135,22 @@ class MaxPool1D(MaxPool):
 
 
 class MaxPool2D(MaxPool):
-    """The maximum of each window of an image, (C, H, W) -> (C, ⌊(H + 2·padding − span)/stride⌋ + 1,
-    …): `MaxPool2D[2]`, `MaxPool2D.of(3, 2, padding=1)`.
+    """The maximum of each window of an image, (C, H, W) -> (C, ⌊(H + 2·P − span)/S⌋ + 1,
+    …): `MaxPool2D[2]`, `MaxPool2D.of(3, 2, p=1)`.
 
-    A window spans dilation·(K − 1) + 1 cells. Options: stride (K by default), padding, ceil,
-    dilation, axes ("nchw" or "nhwc").
+    A window spans dilation·(K − 1) + 1 cells. Options: s, the stride (K by default), p, the
+    padding, ceil, dilation, axes ("nchw" or "nhwc").
     """
 
     AXES = choice("nchw", "nhwc")
 
 
 class MaxPool3D(MaxPool):
-    """The maximum of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·padding − span)/stride⌋ +
-    1, …): `MaxPool3D[2]`, `MaxPool3D.of(3, 2, padding=1)`.
+    """The maximum of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·P − span)/S⌋ +
+    1, …): `MaxPool3D[2]`, `MaxPool3D.of(3, 2, p=1)`.
 
-    A window spans dilation·(K − 1) + 1 cells. Options: stride (K by default), padding, ceil,
-    dilation, axes ("ncdhw" or "ndhwc").
+    A window spans dilation·(K − 1) + 1 cells. Options: s, the stride (K by default), p, the
+    padding, ceil, dilation, axes ("ncdhw" or "ndhwc").
     """
 
     AXES = choice("ncdhw", "ndhwc")
@@ -176,16 +169,17 @@ class AvgPool(Pool):
 
     @classmethod
     def attrs(cls, length: tuple[int, ...]) -> dict[str, Any]:
-        counts = cls.COUNT_PADDING and cls.PADDING
-        counted = {"counted": (cls.PADDING,) * len(length)} if counts else {}
+        counts = cls.COUNT_PADDING and cls.P
+        counted = {"counted": (cls.P,) * len(length)} if counts else {}
         return super().attrs(length) | {"mean": True} | counted
 
 
 class AvgPool1D(AvgPool):
-    """The mean of each window of a sequence, (C, L) -> (C, ⌊(L + 2·padding − K)/stride⌋ + 1):
-    `AvgPool1D[2]`, `AvgPool1D.of(3, 2, padding=1)`.
+    """The mean of each window of a sequence, (C, L) -> (C, ⌊(L + 2·P − K)/S⌋ + 1):
+    `AvgPool1D[2]`, `AvgPool1D.of(3, 2, p=1)`.
 
-    Options: stride (K by default), padding, ceil, count_padding, axes ("ncl" or "nlc").
+    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    ("ncl" or "nlc").
     """
 
     AXES = choice("ncl", "nlc")
@@ -193,20 +187,22 @@ class AvgPool1D(AvgPool):
 
 
 class AvgPool2D(AvgPool):
-    """The mean of each window of an image, (C, H, W) -> (C, ⌊(H + 2·padding − K)/stride⌋ + 1, …):
-    `AvgPool2D[2]`, `AvgPool2D.of(3, 2, padding=1)`.
+    """The mean of each window of an image, (C, H, W) -> (C, ⌊(H + 2·P − K)/S⌋ + 1, …):
+    `AvgPool2D[2]`, `AvgPool2D.of(3, 2, p=1)`.
 
-    Options: stride (K by default), padding, ceil, count_padding, axes ("nchw" or "nhwc").
+    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    ("nchw" or "nhwc").
     """
 
     AXES = choice("nchw", "nhwc")
 
 
 class AvgPool3D(AvgPool):
-    """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·padding − K)/stride⌋ + 1, …):
-    `AvgPool3D[2]`, `AvgPool3D.of(3, 2, padding=1)`.
+    """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·P − K)/S⌋ + 1, …):
+    `AvgPool3D[2]`, `AvgPool3D.of(3, 2, p=1)`.
 
-    Options: stride (K by default), padding, ceil, count_padding, axes ("ncdhw" or "ndhwc").
+    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    ("ncdhw" or "ndhwc").
     """
 
     AXES = choice("ncdhw", "ndhwc")
@@ -274,14 +270,20 @@ class GlobalPool(Images):
 
 
 class GlobalAvgPool2D(GlobalPool):
-    """The mean of each channel of an image, (C, H, W) -> (C). Option: axes ("nchw" or "nhwc")."""
+    """The mean of each channel of an image, (C, H, W) -> (C).
+
+    Option: axes ("nchw" or "nhwc").
+    """
 
     AXES = choice("nchw", "nhwc")
     op, options = "window_sum", {"mean": True}
 
 
 class GlobalMaxPool2D(GlobalPool):
-    """The maximum of each channel of an image, (C, H, W) -> (C). Option: axes ("nchw" or "nhwc")."""
+    """The maximum of each channel of an image, (C, H, W) -> (C).
+
+    Option: axes ("nchw" or "nhwc").
+    """
 
     AXES = choice("nchw", "nhwc")
     op = "max_pool"
@@ -307,6 +309,9 @@ class Upsample(Images):
 
 
 class Upsample2x(Upsample):
-    """Each pixel twice along both axes, (C, H, W) -> (C, 2·H, 2·W). Option: axes ("nchw" or "nhwc")."""
+    """Each pixel twice along both axes, (C, H, W) -> (C, 2·H, 2·W).
+
+    Option: axes ("nchw" or "nhwc").
+    """
 
     F = derived(lambda _: 2)
