@@ -207,7 +207,7 @@ class Windows(Rows):
 def reaches_of(body: Body, turned: bool = False) -> tuple[Reach, ...]:
     """Along each axis, the cells of the windows of a node, or the windows of its cells."""
     node = anchor_of(body)
-    axes = cast(WindowOp, node.op).axes(node.attrs, *node.types)
+    axes = cast(WindowOp, node.op).axes(node.attrs, *(v.type for v in node.inputs))
     letters = LETTERS[len(axes)]
     if turned:
         return tuple(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from noeira.codegen.anchor import work_of
-from noeira.codegen.c.anchor import CAnchor, StreamCut, splits, streams
+from noeira.codegen.c.anchor import CAnchor, SplitCut, splits, streams
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CRows
 from noeira.codegen.cut import option
@@ -21,10 +21,17 @@ VECTORS = 4
 
 
 @dataclass(frozen=True)
-class WindowCut(StreamCut):
-    """vectors: of channels that are taken together; split, stream: as usual."""
+class RouteCut(SplitCut):
+    """vectors: of channels that are taken together; split: as usual."""
 
     vectors: int = option(1)
+
+
+@dataclass(frozen=True)
+class WindowCut(RouteCut):
+    """vectors, split: the same; stream: whether results are stored past the caches."""
+
+    stream: bool = option(False)
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,11 @@ class Windowed(CAnchor):
 
     Cut = WindowCut
 
-    def rule(self, body: Body, machine: ISA) -> WindowCut:
-        split, stream = splits(work_of(body)), streams(body)
-        return WindowCut(split, stream, min(VECTORS, most_vectors(body, machine)))
+    def rule(self, body: Body, machine: ISA) -> RouteCut:
+        vectors = min(VECTORS, most_vectors(body, machine))
+        return WindowCut(splits(work_of(body)), vectors, streams(body))
 
-    def check(self, body: Body, cut: WindowCut, machine: ISA) -> None:
+    def check(self, body: Body, cut: RouteCut, machine: ISA) -> None:
         if cut.vectors > (most := most_vectors(body, machine)):
             raise VerifyError(f"vectors must be a whole number from 1 to {most}, not {cut.vectors}")
 

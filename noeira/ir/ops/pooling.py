@@ -127,6 +127,7 @@ class MaxPoolGrad(Windows):
     """
 
     name, operands, Attrs = "max_pool_grad", ("x", "d"), MaximumAttrs
+    images = ("x", "d")
     takes = frozenset()
 
     def infer(self, attrs: MaximumAttrs, x: TensorType, d: TensorType) -> tuple[TensorType, ...]:
@@ -172,7 +173,7 @@ class MaxPoolTake(Windows):
     """
 
     name, operands, Attrs = "max_pool_take", ("x", "flow"), MaximumAttrs
-    template = "max_pool"
+    images, template = ("x", "flow"), "max_pool"
 
     def infer(self, attrs: MaximumAttrs, x: TensorType, flow: TensorType) -> tuple[TensorType, ...]:
         one_float_dtype(self.name, x, flow)
@@ -254,7 +255,7 @@ class WindowSpread(Windows):
     """
 
     name, operands, Attrs = "window_spread", ("d",), SpreadAttrs
-    template = "window_sum"
+    images, template = ("d",), "window_sum"
 
     def axes(self, attrs: SpreadAttrs, *types: TensorType) -> Axes:
         return spread_axes(self.name, attrs, types[0])

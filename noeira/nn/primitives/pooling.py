@@ -33,10 +33,10 @@ __all__ = [
 
 
 class Pool(Images):
-    """The parent of layers whose windows have K cells along each axis, begin `stride` cells apart
-    (K by default) and reach `padding` cells beyond the image.
+    """The parent of layers whose windows have K cells along each axis, begin STRIDE cells apart (K
+    by default) and reach PADDING cells beyond the image.
 
-    Along an axis of H cells there are ⌊(H + 2·padding − span)/stride⌋ + 1 windows, of which each
+    Along an axis of H cells there are ⌊(H + 2·PADDING − span)/STRIDE⌋ + 1 windows, of which each
     spans K cells, or with a dilation dilation·(K − 1) + 1. With `ceil` that is rounded up, so that
     no cell is left out, without windows that would begin behind the image and its padding in front.
     """
@@ -67,10 +67,9 @@ class Pool(Images):
     @classmethod
     def check(cls) -> None:
         super().check()
-        if (most := cls.span() // 2) < cls.PADDING:
+        if (most := cls.K // 2) < cls.PADDING:
             raise CompositionError(
-                f"{cls!r}: padding must be at most {most}, half of what a window spans, not "
-                f"{cls.PADDING}"
+                f"{cls!r}: padding must be at most {most}, half of K, not {cls.PADDING}"
             )
 
     @classmethod
@@ -126,11 +125,11 @@ class MaxPool(Pool):
 
 
 class MaxPool1D(MaxPool):
-    """The maximum of each window of a sequence, (C, L) -> (C, ⌊(L + 2·padding − span)/stride⌋ + 1):
+    """The maximum of each window of a sequence, (C, L) -> (C, ⌊(L + 2·PADDING − span)/STRIDE⌋ + 1):
     `MaxPool1D[2]`, `MaxPool1D.of(3, 2, padding=1)`.
 
-    A window spans dilation·(K − 1) + 1 cells. Options: stride (K by default), padding, ceil,
-    dilation, axes ("ncl" or "nlc").
+    A window spans dilation·(K − 1) + 1 cells. Options: s, the stride (K by default), p, the
+    padding, ceil, dilation, axes ("ncl" or "nlc").
     """
 
     AXES = choice("ncl", "nlc")
@@ -138,22 +137,22 @@ class MaxPool1D(MaxPool):
 
 
 class MaxPool2D(MaxPool):
-    """The maximum of each window of an image, (C, H, W) -> (C, ⌊(H + 2·padding − span)/stride⌋ + 1,
+    """The maximum of each window of an image, (C, H, W) -> (C, ⌊(H + 2·PADDING − span)/STRIDE⌋ + 1,
     …): `MaxPool2D[2]`, `MaxPool2D.of(3, 2, padding=1)`.
 
-    A window spans dilation·(K − 1) + 1 cells. Options: stride (K by default), padding, ceil,
-    dilation, axes ("nchw" or "nhwc").
+    A window spans dilation·(K − 1) + 1 cells. Options: s, the stride (K by default), p, the
+    padding, ceil, dilation, axes ("nchw" or "nhwc").
     """
 
     AXES = choice("nchw", "nhwc")
 
 
 class MaxPool3D(MaxPool):
-    """The maximum of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·padding − span)/stride⌋ +
+    """The maximum of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·PADDING − span)/STRIDE⌋ +
     1, …): `MaxPool3D[2]`, `MaxPool3D.of(3, 2, padding=1)`.
 
-    A window spans dilation·(K − 1) + 1 cells. Options: stride (K by default), padding, ceil,
-    dilation, axes ("ncdhw" or "ndhwc").
+    A window spans dilation·(K − 1) + 1 cells. Options: s, the stride (K by default), p, the
+    padding, ceil, dilation, axes ("ncdhw" or "ndhwc").
     """
 
     AXES = choice("ncdhw", "ndhwc")
@@ -178,10 +177,11 @@ class AvgPool(Pool):
 
 
 class AvgPool1D(AvgPool):
-    """The mean of each window of a sequence, (C, L) -> (C, ⌊(L + 2·padding − K)/stride⌋ + 1):
+    """The mean of each window of a sequence, (C, L) -> (C, ⌊(L + 2·PADDING − K)/STRIDE⌋ + 1):
     `AvgPool1D[2]`, `AvgPool1D.of(3, 2, padding=1)`.
 
-    Options: stride (K by default), padding, ceil, count_padding, axes ("ncl" or "nlc").
+    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    ("ncl" or "nlc").
     """
 
     AXES = choice("ncl", "nlc")
@@ -189,20 +189,22 @@ class AvgPool1D(AvgPool):
 
 
 class AvgPool2D(AvgPool):
-    """The mean of each window of an image, (C, H, W) -> (C, ⌊(H + 2·padding − K)/stride⌋ + 1, …):
+    """The mean of each window of an image, (C, H, W) -> (C, ⌊(H + 2·PADDING − K)/STRIDE⌋ + 1, …):
     `AvgPool2D[2]`, `AvgPool2D.of(3, 2, padding=1)`.
 
-    Options: stride (K by default), padding, ceil, count_padding, axes ("nchw" or "nhwc").
+    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    ("nchw" or "nhwc").
     """
 
     AXES = choice("nchw", "nhwc")
 
 
 class AvgPool3D(AvgPool):
-    """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·padding − K)/stride⌋ + 1, …):
-    `AvgPool3D[2]`, `AvgPool3D.of(3, 2, padding=1)`.
+    """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·PADDING − K)/STRIDE⌋ + 1,
+    …): `AvgPool3D[2]`, `AvgPool3D.of(3, 2, padding=1)`.
 
-    Options: stride (K by default), padding, ceil, count_padding, axes ("ncdhw" or "ndhwc").
+    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    ("ncdhw" or "ndhwc").
     """
 
     AXES = choice("ncdhw", "ndhwc")
@@ -270,14 +272,20 @@ class GlobalPool(Images):
 
 
 class GlobalAvgPool2D(GlobalPool):
-    """The mean of each channel of an image, (C, H, W) -> (C). Option: axes ("nchw" or "nhwc")."""
+    """The mean of each channel of an image, (C, H, W) -> (C).
+
+    Option: axes ("nchw" or "nhwc").
+    """
 
     AXES = choice("nchw", "nhwc")
     op, options = "window_sum", {"mean": True}
 
 
 class GlobalMaxPool2D(GlobalPool):
-    """The maximum of each channel of an image, (C, H, W) -> (C). Option: axes ("nchw" or "nhwc")."""
+    """The maximum of each channel of an image, (C, H, W) -> (C).
+
+    Option: axes ("nchw" or "nhwc").
+    """
 
     AXES = choice("nchw", "nhwc")
     op = "max_pool"
@@ -303,6 +311,9 @@ class Upsample(Images):
 
 
 class Upsample2x(Upsample):
-    """Each pixel twice along both axes, (C, H, W) -> (C, 2·H, 2·W). Option: axes ("nchw" or "nhwc")."""
+    """Each pixel twice along both axes, (C, H, W) -> (C, 2·H, 2·W).
+
+    Option: axes ("nchw" or "nhwc").
+    """
 
     F = derived(lambda _: 2)

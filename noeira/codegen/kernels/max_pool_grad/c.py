@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noeira.codegen.c import windows
-from noeira.codegen.c.anchor import CAnchor, SplitCut, splits
+from noeira.codegen.c.anchor import splits
 from noeira.codegen.c.isa import ISA
+from noeira.codegen.c.windows import VECTORS, CWindows, RouteCut, Windowed, most_vectors
 from noeira.codegen.ctext import plus, times
 from noeira.codegen.windows import Reach, grid_of, reaches_of
 from noeira.ir.body import Body
@@ -14,7 +14,7 @@ from noeira.ir.types import COMPUTED
 
 
 @dataclass(frozen=True)
-class Routes(windows.CWindows):
+class Routes(CWindows):
     """Windows as pixels, which send their elements to cells. The cells are those of lines: a line
     has all that share a coordinate along the first axis.
     """
@@ -50,16 +50,18 @@ class Routes(windows.CWindows):
         return self.image_size // self.outer.axis.size
 
 
-class MaxPoolGrad(CAnchor):
+class MaxPoolGrad(Windowed):
     """Threads share windows where each cell is in one; else lines of cells, and a window that has
     cells of two threads is looked at by both.
     """
 
     stem = "max_pool_grad"
+    Cut = RouteCut
     dtypes = frozenset(COMPUTED)
 
-    def rule(self, body: Body, machine: ISA) -> SplitCut:
-        return SplitCut(splits(body.outputs[0].type.size))
+    def rule(self, body: Body, machine: ISA) -> RouteCut:
+        vectors = min(VECTORS, most_vectors(body, machine))
+        return RouteCut(splits(body.outputs[0].type.size), vectors)
 
     def view(self, body: Body, machine: ISA) -> Routes:
         dtype, _, channels = grid_of(body)
