@@ -12,6 +12,7 @@ from noeira.codegen.ctext import plus, quotient, remainder, times
 from noeira.codegen.rows import Rows
 from noeira.ir.body import Body
 from noeira.ir.ops.pooling import Windows as WindowOp
+from noeira.ir.types import Types
 from noeira.ir.windows import WindowAxis
 
 # What axes are called, by how many there are.
@@ -207,7 +208,7 @@ class Windows(Rows):
 def reaches_of(body: Body, turned: bool = False) -> tuple[Reach, ...]:
     """Along each axis, the cells of the windows of a node, or the windows of its cells."""
     node = anchor_of(body)
-    axes = cast(WindowOp, node.op).axes(node.attrs, *node.types)
+    axes = cast(WindowOp, node.op).axes(node.attrs, *cast(Types, node.types))
     letters = LETTERS[len(axes)]
     if turned:
         return tuple(

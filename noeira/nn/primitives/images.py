@@ -15,7 +15,8 @@ class Images(Module):
     """The parent of layers that take images: channels, and axes beside them.
 
     AXES: the order of the axes of a batch, which each of them declares as its last parameter; a
-    word that ends in `c` has the channels behind. letters: what the axes beside the channels are called in signatures.
+    word that ends in `c` has the channels behind. letters: what the axes beside the channels are
+    called in signatures.
     """
 
     AXES: ClassVar[str]

@@ -199,8 +199,8 @@ class AvgPool2D(AvgPool):
 
 
 class AvgPool3D(AvgPool):
-    """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·padding − K)/stride⌋ + 1, …):
-    `AvgPool3D[2]`, `AvgPool3D.of(3, 2, padding=1)`.
+    """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·padding − K)/stride⌋ + 1,
+    …): `AvgPool3D[2]`, `AvgPool3D.of(3, 2, padding=1)`.
 
     Options: stride (K by default), padding, ceil, count_padding, axes ("ncdhw" or "ndhwc").
     """
@@ -303,6 +303,8 @@ class Upsample(Images):
 
 
 class Upsample2x(Upsample):
-    """Each pixel twice along both axes, (C, H, W) -> (C, 2·H, 2·W). Option: axes ("nchw" or "nhwc")."""
+    """Each pixel twice along both axes, (C, H, W) -> (C, 2·H, 2·W). Option: axes ("nchw" or
+    "nhwc").
+    """
 
     F = derived(lambda _: 2)
