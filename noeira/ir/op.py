@@ -192,7 +192,7 @@ class Op:
                 f"infer of {self.name} gives {len(found)} types for its results, {named}"
             )
         self.check_axes("its result", found)
-        orders = self.orders(attrs, operands, found)
+        orders = self.orders(attrs, tuple(operands), found)
         return tuple(map(ordered, found, orders)) if orders else found
 
     def check_axes(self, what: str, types: Sequence[TensorType]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import ACCESS_BYTES, Arch
@@ -55,7 +56,7 @@ class Moving(cuda.CudaAnchor):
         block = cuda.BLOCK if accesses > 1 else 1
         return MovingCut(cuda.blocks_for(accesses, block, machine), block, access)
 
-    def check(self, body: Body, cut: MovingCut, machine: Arch) -> None:
+    def check(self, body: Body, cut: Any, machine: Arch) -> None:
         if cut.access > self.most_access(body):
             most = self.most_access(body)
             raise VerifyError(f"{body.stem}: access must be at most {most} for what stays together")

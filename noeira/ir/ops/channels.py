@@ -1,5 +1,5 @@
-"""Statistics of channels, which batch, instance and group normalisation are made of, and the sums of
-their gradients.
+"""Statistics of channels, which batch, instance and group normalisation are made of, and the sums
+of their gradients.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ChannelOp(ImageOp):
 
     def batches(self, attrs: ChannelAttrs, x: TensorType) -> tuple[int, int, int]:
         """x as batches of rows by columns. Raises VerifyError if channels are not the last axis."""
-        if not attrs.channels_last and len(x.shape) > 2:
+        if attrs.axis(x.shape) != len(x.shape) - 1:
             raise VerifyError(
                 f"{self.name}: {x} has its channels in the second axis; its kernels take them in "
                 "the last one alone, channels_last = true"

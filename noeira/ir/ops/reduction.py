@@ -198,8 +198,8 @@ class Broadcast(Elementwise):
         self, attrs: BroadcastAttrs, operands: Types, results: Types
     ) -> tuple[Any, Types, Types]:
         shape = arranged(attrs.shape, results[0].order)
-        _, *types = super().laid(attrs, operands, results)
-        return (replace(attrs, shape=shape, order=""), *types)
+        _, operands, results = super().laid(attrs, operands, results)
+        return replace(attrs, shape=shape, order=""), operands, results
 
     def vjp(self, attrs: BroadcastAttrs, back: Backward) -> dict[str, Value]:
         # The sum takes the factor: no op is needed for it.

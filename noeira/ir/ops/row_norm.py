@@ -43,9 +43,10 @@ class RowNorm(Op):
     centred: ClassVar[bool]
     gradient: ClassVar[str]
 
-    def infer(
+    def result_types(
         self, attrs: NormAttrs, x: TensorType, *weights: TensorType | None
     ) -> tuple[TensorType, ...]:
+        """The types of its results. Raises ShapeError or DtypeError."""
         rows = TensorType(computed(x.dtype), check_rows(self.name, x))
         check_number(f"{self.name}: eps", attrs.eps, rows.dtype)
         for name, weight in zip(self.operands[1:], weights, strict=False):
@@ -67,7 +68,7 @@ class RowNorm(Op):
         return (y, *([mean[..., 0]] if self.centred else []), rstd[..., 0])
 
     def vjp(self, attrs: NormAttrs, back: Backward) -> dict[str, Value]:
-        x, gain, _ = (*back.inputs, None)[:3]
+        x, gain = back.inputs[0], back.inputs[1] if len(back.inputs) > 1 else None
         numbers, flows = back.outputs[1:], back.cotangents
         found = dict[str, Value]()
         if flows[0] is not None:
@@ -158,7 +159,7 @@ class LayerNorm(RowNorm):
         gain: TensorType | None = None,
         shift: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
-        return super().infer(attrs, x, gain, shift)
+        return self.result_types(attrs, x, gain, shift)
 
 
 class RMSNorm(RowNorm):
@@ -173,4 +174,4 @@ class RMSNorm(RowNorm):
     def infer(
         self, attrs: NormAttrs, x: TensorType, gain: TensorType | None = None
     ) -> tuple[TensorType, ...]:
-        return super().infer(attrs, x, gain)
+        return self.result_types(attrs, x, gain)

@@ -1,4 +1,6 @@
-"""Softmax over the last axis, its logarithm, and their gradients, which have gradients of every order."""
+"""Softmax over the last axis, its logarithm, and their gradients, which have gradients of every
+order.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Branches beside a module: `ProjectedResidual`, added to it, and `SkipConcat`, its input put beside
-what it gives.
+"""Branches beside a module: `ProjectedResidual`, added to it, and `SkipConcat`, its input put
+beside what it gives.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["ProjectedResidual", "SkipConcat"]
 
 
 class ProjectedResidual(Container):
-    """`ProjectedResidual[Inner, Skip]`: Inner(x) + Skip(x), both taking the same shape and giving the
-    same, which may be another than x has (He et al. 2015, with a projection).
+    """`ProjectedResidual[Inner, Skip]`: Inner(x) + Skip(x), both taking the same shape and giving
+    the same, which may be another than x has (He et al. 2015, with a projection).
 
     Parameters: those of Inner under `0`, those of Skip under `1`.
     """

@@ -1,5 +1,5 @@
-"""Modules that read each other by name: what feeds what, the signature of the whole, and the message
-for each mistake, which names both ends.
+"""Modules that read each other by name: what feeds what, the signature of the whole, and the
+message for each mistake, which names both ends.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class AvgPool1D(AvgPool):
     """The mean of each window of a sequence, (C, L) -> (C, ⌊(L + 2·PADDING − K)/STRIDE⌋ + 1):
     `AvgPool1D[2]`, `AvgPool1D.of(3, 2, padding=1)`.
 
-    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    Options: stride (K by default), padding, ceil, count_padding, axes
     ("ncl" or "nlc").
     """
 
@@ -192,7 +192,7 @@ class AvgPool2D(AvgPool):
     """The mean of each window of an image, (C, H, W) -> (C, ⌊(H + 2·PADDING − K)/STRIDE⌋ + 1, …):
     `AvgPool2D[2]`, `AvgPool2D.of(3, 2, padding=1)`.
 
-    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    Options: stride (K by default), padding, ceil, count_padding, axes
     ("nchw" or "nhwc").
     """
 
@@ -203,7 +203,7 @@ class AvgPool3D(AvgPool):
     """The mean of each window of a volume, (C, D, H, W) -> (C, ⌊(D + 2·PADDING − K)/STRIDE⌋ + 1,
     …): `AvgPool3D[2]`, `AvgPool3D.of(3, 2, padding=1)`.
 
-    Options: s, the stride (K by default), p, the padding, ceil, count_padding, axes
+    Options: stride (K by default), padding, ceil, count_padding, axes
     ("ncdhw" or "ndhwc").
     """
 

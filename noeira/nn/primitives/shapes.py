@@ -59,8 +59,8 @@ class Flatten(Module):
 
 
 class Reshape(Module):
-    """A sample of another shape with as many numbers: `Reshape[3, 8, 8]`, (*) -> (3, 8, 8). One length
-    may be -1, which then follows from the others. It launches nothing.
+    """A sample of another shape with as many numbers: `Reshape[3, 8, 8]`, (*) -> (3, 8, 8). One
+    length may be -1, which then follows from the others. It launches nothing.
     """
 
     SHAPE = counts(least=-1)
@@ -86,8 +86,8 @@ class Reshape(Module):
 
 
 class Ordered(Module):
-    """The parent of layers that put the axes of a sample into another order: `order` says for each of
-    the last axes of the result which of x it is, counted from the end.
+    """The parent of layers that put the axes of a sample into another order: `order` says for each
+    of the last axes of the result which of x it is, counted from the end.
     """
 
     order: ClassVar[tuple[int, ...]]
@@ -130,7 +130,9 @@ class Transpose(Module):
 
 
 class Transpose2D(Ordered):
-    """The last two axes changed about: (*, R, C) -> (*, C, R); `Transpose2D[R, C]` says their lengths."""
+    """The last two axes changed about: (*, R, C) -> (*, C, R); `Transpose2D[R, C]` says their
+    lengths.
+    """
 
     R = size(None)
     C = size(None)
@@ -164,7 +166,8 @@ class SpaceTimeTranspose(Ordered):
 
 class PixelShuffle(Module):
     """Squares of SCALE by SCALE neighbouring patches as one token each: `PixelShuffle[GRID, EMBED,
-    SCALE]`, (GRID², EMBED) -> ((GRID/SCALE)², EMBED·SCALE²), patches of a GRID by GRID image by rows.
+    SCALE]`, (GRID², EMBED) -> ((GRID/SCALE)², EMBED·SCALE²), patches of a GRID by GRID image by
+    rows.
 
     Token (h, w) has the numbers of the patches (h·SCALE + i, w·SCALE + j), i before j (Laurençon et
     al. 2024, "Building and better understanding vision-language models"). The `nn.PixelShuffle` of
@@ -191,8 +194,8 @@ class PixelShuffle(Module):
 
 
 class DepthToSpace(Module):
-    """Images of R times the height and width, of channels taken apart: `DepthToSpace[R]`, (C·R², H, W)
-    -> (C, H·R, W·R), y[c, h·R + i, w·R + j] = x[(c·R + i)·R + j, h, w]; `nn.PixelShuffle(R)` of
+    """Images of R times the height and width, of channels taken apart: `DepthToSpace[R]`, (C·R², H,
+    W) -> (C, H·R, W·R), y[c, h·R + i, w·R + j] = x[(c·R + i)·R + j, h, w]; `nn.PixelShuffle(R)` of
     PyTorch (Shi et al. 2016).
     """
 

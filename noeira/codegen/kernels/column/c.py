@@ -8,6 +8,7 @@ from noeira.codegen.anchor import rows_dtype, rows_operand
 from noeira.codegen.c import anchor as c
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.c.rows import CRows
+from noeira.codegen.ctext import times
 from noeira.codegen.cut import option, written
 from noeira.codegen.kernels.column.batches import Batches, batches_of, chunk_sums
 from noeira.codegen.rows import pieces_of
@@ -66,6 +67,14 @@ class CBatches(Batches, CRows):
     def last_whole(self, vectors: int) -> int:
         """Whole vectors of the last strip."""
         return self.last_strip(vectors) - (1 if self.part else 0)
+
+    def sums_place(self, rows: int) -> str:
+        """C text for where the sums of a `chunk` of so many rows begin, or, if there are none,
+        those of a `batch`.
+        """
+        if rows:
+            return times("chunk", self.columns)
+        return times("batch", self.columns) if self.batches > 1 else "0"
 
     def chunk_sums(self, rows: int) -> int:
         """Sums of all chunks of a batch."""

@@ -17,8 +17,8 @@ from noeira.ir.geometry import Geometry
 
 @dataclass(frozen=True)
 class PatchProduct:
-    """Of each group, for each walk: patches [places, steps] times factor [steps, columns], or, where
-    they are `turned`, transposed patches [steps, places] times factor [places, columns].
+    """Of each group, for each walk: patches [places, steps] times factor [steps, columns], or,
+    where they are `turned`, transposed patches [steps, places] times factor [places, columns].
 
     rows: of the result; groups, columns: of each. row: elements of a row of the other factor as it
     lies, [*K, C/groups, F] of a weight, [places, F] of a cotangent. crossed: whether columns of the

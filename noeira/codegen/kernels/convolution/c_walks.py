@@ -8,7 +8,7 @@ remainder by it, which only some taps meet.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -83,11 +83,13 @@ def with_all_axes(g: Geometry) -> Geometry:
     def filled(given: tuple[int, ...], value: int) -> tuple[int, ...]:
         return (value,) * missing + given
 
-    return Geometry(
-        *(g.batch, g.channels, g.filters, g.groups),
-        *(filled(sizes, 1) for sizes in (g.size, g.out, g.kernel, g.stride)),
-        *(filled(sizes, 0) for sizes in (g.before, g.after)),
-        filled(g.dilation, 1),
+    ones = {name: filled(getattr(g, name), 1) for name in ("size", "out", "kernel", "stride")}
+    return replace(
+        g,
+        **ones,
+        before=filled(g.before, 0),
+        after=filled(g.after, 0),
+        dilation=filled(g.dilation, 1),
     )
 
 
