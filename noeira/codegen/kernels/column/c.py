@@ -22,9 +22,9 @@ from noeira.ir.types import FLOATS
 COLUMN_ROWS = 512
 COLUMN_CHUNK_ROWS = 128
 # Vectors of columns summed at a time: few where threads share columns; where they share rows, as
-# much of a row as the L1 cache has room for the sums of.
+# much of a row as loops over vectors can be written out for.
 COLUMN_VECTORS = 4
-COLUMN_CHUNK_VECTORS = 256
+COLUMN_CHUNK_VECTORS = 32
 
 
 @dataclass(frozen=True, kw_only=True)

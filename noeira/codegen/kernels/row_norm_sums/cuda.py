@@ -39,10 +39,11 @@ class RowNormSums(row.Row):
     def rule(self, body: Body, machine: Arch) -> RowNormSumsCut:
         rows, _ = rows_and_columns(rows_operand(body).type)
         cut = super().rule(body, machine)
-        together = cut.block // cut.row_threads
-        wanted = max(1, pieces_of(rows, together * TEAM_ROWS))
+        # What lies in the workspace is added to by a whole block, which waits for all its threads.
+        threads = cut.row_threads if cut.held else cut.block
+        wanted = max(1, pieces_of(rows, cut.block // threads * TEAM_ROWS))
         grid = min(cut.grid, wanted, BLOCKS_EACH * machine.multiprocessors)
-        return RowNormSumsCut(grid, cut.block, cut.row_threads, cut.held)
+        return RowNormSumsCut(grid, cut.block, threads, cut.held)
 
     def check(self, body: Body, cut: row.RowCut, machine: Arch) -> None:
         super().check(body, cut, machine)
