@@ -1,4 +1,6 @@
-"""Where gradients stop: `stop_gradient`, always, and `gradient_gate`, as a flag says at run time."""
+"""Where gradients stop: `stop_gradient`, always, and `gradient_gate`, as a flag says at run
+time.
+"""
 
 from __future__ import annotations
 

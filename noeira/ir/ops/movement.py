@@ -32,8 +32,8 @@ class AxisAttrs(graph.Attrs):
 
 
 class Concat(AlongAxes):
-    """The operands one after the other along an axis, the last by default: [..., N₀, ...], [..., N₁,
-    ...], … -> [..., N₀ + N₁ + …, ...]
+    """The operands one after the other along an axis, the last by default: [..., N₀, ...], [...,
+    N₁, ...], … -> [..., N₀ + N₁ + …, ...]
     """
 
     name, operands, Attrs = "concat", ("parts",), AxisAttrs
@@ -45,7 +45,8 @@ class Concat(AlongAxes):
         first = parts[0]
         axis = axis_of(self.name, attrs.axis, first)
         for part in parts[1:]:
-            if without(part, axis) != without(first, axis) or part.dtype != first.dtype:
+            alike = len(part.shape) == len(first.shape) and part.dtype == first.dtype
+            if not alike or without(part, axis) != without(first, axis):
                 place = "the last axis" if axis == len(first.shape) - 1 else f"axis {attrs.axis}"
                 raise ShapeError(f"concat: {first} and {part} differ in more than {place}")
         length = sum(p.shape[axis] for p in parts)
@@ -93,6 +94,7 @@ class Concat(AlongAxes):
     def bad_samples(self) -> tuple[BadSample, ...]:
         return (
             BadSample((f32(3, 4), f32(2, 4)), "differ in more than the last axis"),
+            BadSample((f32(3, 4), f32(3)), "differ in more than the last axis"),
             BadSample((f32(3, 4), f32(3, 5)), "differ in more than axis 0", {"axis": 0}),
             BadSample((f32(3, 4), f32(3, 4)), "has no axis 2", {"axis": 2}),
         )
@@ -205,8 +207,8 @@ class Window(AlongAxes):
         (y,), starts = self.infer(attrs, x), [0] * len(x.shape)
         for axis, start in zip(self.axes_of(attrs, x), attrs.starts, strict=True):
             starts[axis] = start
-        pairs = (sorted(pair) for pair in zip(x.shape, y.shape, strict=True))
-        return merged(Span(*pair, start) for pair, start in zip(pairs, starts, strict=True))
+        lengths = zip(x.shape, y.shape, starts, strict=True)
+        return merged(Span(min(a, b), max(a, b), start) for a, b, start in lengths)
 
     def moved_together(self, attrs: WindowAttrs, x: TensorType) -> int:
         last = self.spans(attrs, x)[-1]
@@ -266,7 +268,7 @@ class Pad(Window):
                 f"pad: axis {axis} of {x}, from {start} on, is longer than {length} elements"
             )
 
-    def infer(self, attrs: PadAttrs, x: TensorType) -> tuple[TensorType, ...]:
+    def infer(self, attrs: Any, x: TensorType) -> tuple[TensorType, ...]:
         check_number(self.name, attrs.value, x.dtype)
         return super().infer(attrs, x)
 
@@ -284,7 +286,7 @@ class Pad(Window):
         (limit,) = limits
         return (None if limit is None else max(limit, math.floor(attrs.value) + 1),)
 
-    def moved_together(self, attrs: PadAttrs, x: TensorType) -> int:
+    def moved_together(self, attrs: Any, x: TensorType) -> int:
         # Another number than 0 is written element by element.
         return 1 if attrs.value else super().moved_together(attrs, x)
 

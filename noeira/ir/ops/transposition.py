@@ -28,8 +28,8 @@ class TransposeAttrs(graph.Attrs):
 
 @dataclass(frozen=True)
 class Turn:
-    """A transposition of as few axes as will do: those of length 1 are left out, and those that stay
-    neighbours are one.
+    """A transposition of as few axes as will do: those of length 1 are left out, and those that
+    stay neighbours are one.
 
     lengths: of the axes of x; order: for each axis of the result that of x.
     """

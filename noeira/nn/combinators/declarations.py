@@ -39,8 +39,8 @@ class Declaration:
 @dataclass(frozen=True, repr=False)
 class InputSlot(Declaration):
     """`InputSlot["x", 64]`: an input of a graph, and the shape of one sample of it, in numbers and
-    letters, `InputSlot["tokens", "T", 64]`, with `"*"` in front for any axes. A letter is one length
-    in all of a graph's inputs. `InputSlot["x"]` is what its readers take.
+    letters, `InputSlot["tokens", "T", 64]`, with `"*"` in front for any axes. A letter is one
+    length in all of a graph's inputs. `InputSlot["x"]` is what its readers take.
 
     What its elements are, its readers say. Raises CompositionError for a shape that is none.
     """
@@ -118,8 +118,8 @@ class Node(Declaration):
 class ExternalNode(Node):
     """`ExternalNode["critic", Critic, "s", "a"]`: as `Node`, with the parameters and buffers of a
     module that stands elsewhere in the network: one called so in the same graph, or in a module
-    around it, the nearest first. `ExternalNode.of("q", Critic, "s", "a", owner="critic")` has a name
-    of its own; owner: the name, or a dotted path, of whose parameters they are.
+    around it, the nearest first. `ExternalNode.of("q", Critic, "s", "a", owner="critic")` has a
+    name of its own; owner: the name, or a dotted path, of whose parameters they are.
 
     It adds no parameters to the network: what is shared has one gradient, the sum of its uses.
     Buffers are updated where they belong alone. The module there has parameters and buffers of the

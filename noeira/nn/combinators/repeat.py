@@ -75,7 +75,7 @@ class RepeatConditional(Repeat):
         inputs = cls.INNER.shapes().inputs
         if len(inputs) != 2:
             raise CompositionError(
-                f"{cls.family.__name__}: {cls.INNER!r} takes {listed(inputs)}; its module takes two "
-                "values, what goes round and what is the same for all"
+                f"{cls.family.__name__}: {cls.INNER!r} takes {listed(inputs)}; its module takes "
+                "two values, what goes round and what is the same for all"
             )
         return super().compose()

@@ -1,5 +1,5 @@
-"""Branches beside a module: `ProjectedResidual`, added to it, and `SkipConcat`, its input put beside
-what it gives.
+"""Branches beside a module: `ProjectedResidual`, added to it, and `SkipConcat`, its input put
+beside what it gives.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["ProjectedResidual", "SkipConcat"]
 
 
 class ProjectedResidual(Container):
-    """`ProjectedResidual[Inner, Skip]`: Inner(x) + Skip(x), both taking the same shape and giving the
-    same, which may be another than x has (He et al. 2015, with a projection).
+    """`ProjectedResidual[Inner, Skip]`: Inner(x) + Skip(x), both taking the same shape and giving
+    the same, which may be another than x has (He et al. 2015, with a projection).
 
     Parameters: those of Inner under `0`, those of Skip under `1`.
     """
@@ -88,8 +88,7 @@ class SkipConcat(Wrapper):
             place = "the last axis" if cls.AXIS == -1 else f"axis {cls.AXIS}"
             picture = underlined(owner, [repr(cls.INNER)], {0: note})
             raise CompositionError(
-                f"{owner} puts what its module gives beside what it takes: they may differ in "
-                f"{place} only\n\n{picture}"
+                f"{owner} puts M(x) beside x: they may differ in {place} only\n\n{picture}"
             ) from None
 
     @classmethod

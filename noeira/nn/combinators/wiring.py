@@ -1,5 +1,5 @@
-"""Modules that read each other by name: what feeds what, the signature of the whole, and the message
-for each mistake, which names both ends.
+"""Modules that read each other by name: what feeds what, the signature of the whole, and the
+message for each mistake, which names both ends.
 """
 
 from __future__ import annotations
@@ -296,6 +296,7 @@ def check_read(wiring: Wiring) -> None:
     """Raises CompositionError for a node that leads to nothing."""
     read = {name_of(name) for node in wiring.nodes for name in node.inputs}
     read |= set(map(name_of, wiring.outputs))
+    read |= {one.path.partition(".")[0] for one in wiring.nodes if isinstance(one, ExternalNode)}
     for node in wiring.nodes:
         if node.name not in read:
             notes = {wiring.shown.index(node): "is read by none"}

@@ -54,8 +54,8 @@ class Transparent(Same):
 
 
 class Tokenwise(Same):
-    """`Tokenwise[M]`: M, for each token by itself: as layers take any axes in front, (*, D), it is M
-    itself, and only stands where networks were written so.
+    """`Tokenwise[M]`: M, for each token by itself: as layers take any axes in front, (*, D), it is
+    M itself, and only stands where networks were written so.
 
     Parameters: those of M, under `0`.
     """
@@ -110,11 +110,11 @@ def initial() -> Initializer:
 
 
 class InitWith(Transparent):
-    """`InitWith[M, Zero]`, `InitWith[M, Normal[0.0, 0.02]]`: M, whose weights and biases begin as the
-    initialiser says, in place of the network's.
+    """`InitWith[M, Zero]`, `InitWith[M, Normal[0.0, 0.02]]`: M, whose weights and biases begin as
+    the initialiser says, in place of the network's.
 
-    The innermost counts; what always begins in one way, such as a scale of ones, begins so here too.
-    Parameters: those of M, under their own names.
+    The innermost counts; what always begins in one way, such as a scale of ones, begins so here
+    too. Parameters: those of M, under their own names.
     """
 
     INNER = module()

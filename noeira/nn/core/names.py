@@ -43,7 +43,7 @@ def no_owner(around: type[Module], name: str, module: type[Module], owner: str) 
     """The error for a node that shares the parameters of a module that there is not."""
     first = next(iter((*module.parameters(), *module.buffers())))
     return CompositionError(
-        f"{name} of {around!r} has the parameters of {owner}, a {module!r}, and no module around it "
-        f"has such, {owner}.{first} and the like: put a Node called {owner} into it, or into one "
-        "around it"
+        f"{name} of {around!r} has the parameters of {owner}, a {module!r}, and no module around "
+        f"it has such, {owner}.{first} and the like: put a Node called {owner} into it, or into "
+        "one around it"
     )

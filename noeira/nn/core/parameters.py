@@ -281,8 +281,9 @@ def infos(cls: type[Module], kind: type[Param] | type[Buffer]) -> dict[str, Any]
             if not tensor.exists(module):
                 continue
             info = tensor.info(module, path)
-            for outer in reversed(around) if kind is Param else ():
-                info = outer.governs(info)
+            if isinstance(info, ParamInfo):
+                for outer in reversed(around):
+                    info = outer.governs(info)
             if info.path in found:
                 raise CompositionError(
                     f"{cls!r} has two tensors called {info.path}, of {found[info.path].module!r} "

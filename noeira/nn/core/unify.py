@@ -41,8 +41,8 @@ class Misfit(Exception):
 
     @property
     def would_make(self) -> str:
-        """`, of which it would make (0, 3)`, where an axis would have no elements; `: 24 elements in
-        all`, where there are others.
+        """`, of which it would make (0, 3)`, where an axis would have no elements; `: 24 elements
+        in all`, where there are others.
         """
         if self.count is not None:
             return f": {text(self.count)} elements in all"

@@ -18,9 +18,9 @@ __all__ = ["Concat", "Pad", "Slice"]
 
 
 class Concat(Module):
-    """Several values one after the other along the last axis: `Concat`, of two, (*, A), (*, B) -> (*,
-    A + B); `Concat[3]`, of three. `Concat.of(axis=-3)` is along another axis, such as the channels
-    of images (C, H, W). They may differ in that axis only.
+    """Several values one after the other along the last axis: `Concat`, of two, (*, A), (*, B) ->
+    (*, A + B); `Concat[3]`, of three. `Concat.of(axis=-3)` is along another axis, such as the
+    channels of images (C, H, W). They may differ in that axis only.
     """
 
     COUNT = size(2, least=2)
@@ -42,9 +42,9 @@ class Concat(Module):
 
 
 class Slice(Module):
-    """Elements START … STOP - 1 of the last axis: `Slice[2, 5]`, (*, N) -> (*, 3). As Python has it,
-    negative numbers count from the end, and without STOP it goes to the end: `Slice[-3]`, `Slice[1,
-    -1]`. `Slice.of(2, 5, axis=-3)` is along another axis. The gradient is 0 outside.
+    """Elements START … STOP - 1 of the last axis: `Slice[2, 5]`, (*, N) -> (*, 3). As Python has
+    it, negative numbers count from the end, and without STOP it goes to the end: `Slice[-3]`,
+    `Slice[1, -1]`. `Slice.of(2, 5, axis=-3)` is along another axis. The gradient is 0 outside.
     """
 
     START = place()
@@ -90,8 +90,9 @@ class Slice(Module):
 
 class Pad(Module):
     """Elements before and after those of the last axes: `Pad[1, 2]`, one before and two after along
-    the last, (*, A) -> (*, A + 3); `Pad[1, 1, 2, 2]` also two before and after along the axis before
-    it, the last axis first, as `F.pad` of PyTorch. They are 0, or `Pad.of(1, 1, value=-1.0)`.
+    the last, (*, A) -> (*, A + 3); `Pad[1, 1, 2, 2]` also two before and after along the axis
+    before it, the last axis first, as `F.pad` of PyTorch. They are 0, or `Pad.of(1, 1,
+    value=-1.0)`.
     """
 
     AMOUNTS = counts()
@@ -101,7 +102,8 @@ class Pad(Module):
     def check(cls) -> None:
         if len(cls.AMOUNTS) % 2:
             raise CompositionError(
-                f"{cls!r}: {len(cls.AMOUNTS)} amounts; there are two for each axis, before and after"
+                f"{cls!r}: {len(cls.AMOUNTS)} amounts; there are two for each axis, before and "
+                "after"
             )
         super().check()
 

@@ -1,4 +1,6 @@
-"""Layers that make one number of those along some axes of a sample: sums, means and greatest ones."""
+"""Layers that make one number of those along some axes of a sample: sums, means and greatest
+ones.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ __all__ = ["ReduceMax", "ReduceMean", "ReduceSum"]
 
 
 class Reduce(Module):
-    """The parent of layers over some axes of a sample, counted from the end; over all of them if none
-    are named. keep: whether they stay, with length 1.
+    """The parent of layers over some axes of a sample, counted from the end; over all of them if
+    none are named. keep: whether they stay, with length 1.
     """
 
     AXES = axes(())
@@ -65,8 +67,8 @@ class Reduce(Module):
 
 
 class ReduceSum(Reduce):
-    """Sums over axes: `ReduceSum[-1]`, (*, A) -> (*); `ReduceSum[-2, -1]`; `ReduceSum` over the whole
-    sample. `ReduceSum.of(-1, keep=True)` keeps the axes, with length 1.
+    """Sums over axes: `ReduceSum[-1]`, (*, A) -> (*); `ReduceSum[-2, -1]`; `ReduceSum` over the
+    whole sample. `ReduceSum.of(-1, keep=True)` keeps the axes, with length 1.
     """
 
     @classmethod
@@ -86,9 +88,9 @@ class ReduceMean(Reduce):
 
 
 class ReduceMax(Reduce):
-    """The greatest numbers over axes: `ReduceMax[-1]`, (*, A) -> (*); `ReduceMax[-2, -1]`; `ReduceMax`
-    over the whole sample. `ReduceMax.of(-1, keep=True)` keeps the axes, with length 1. A NaN is
-    greater than all numbers; of equal ones the gradient flows to the first.
+    """The greatest numbers over axes: `ReduceMax[-1]`, (*, A) -> (*); `ReduceMax[-2, -1]`;
+    `ReduceMax` over the whole sample. `ReduceMax.of(-1, keep=True)` keeps the axes, with length 1.
+    A NaN is greater than all numbers; of equal ones the gradient flows to the first.
     """
 
     @classmethod

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.ops.transposition import turn_of
+from noeira.nn.core.binding import as_written, usage
 from noeira.nn.core.expression import Axis, variable
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -59,8 +60,8 @@ class Flatten(Module):
 
 
 class Reshape(Module):
-    """A sample of another shape with as many numbers: `Reshape[3, 8, 8]`, (*) -> (3, 8, 8). One length
-    may be -1, which then follows from the others. It launches nothing.
+    """A sample of another shape with as many numbers: `Reshape[3, 8, 8]`, (*) -> (3, 8, 8). One
+    length may be -1, which then follows from the others. It launches nothing.
     """
 
     SHAPE = counts(least=-1)
@@ -86,8 +87,8 @@ class Reshape(Module):
 
 
 class Ordered(Module):
-    """The parent of layers that put the axes of a sample into another order: `order` says for each of
-    the last axes of the result which of x it is, counted from the end.
+    """The parent of layers that put the axes of a sample into another order: `order` says for each
+    of the last axes of the result which of x it is, counted from the end.
     """
 
     order: ClassVar[tuple[int, ...]]
@@ -130,7 +131,9 @@ class Transpose(Module):
 
 
 class Transpose2D(Ordered):
-    """The last two axes changed about: (*, R, C) -> (*, C, R); `Transpose2D[R, C]` says their lengths."""
+    """The last two axes changed about: (*, R, C) -> (*, C, R); `Transpose2D[R, C]` says their
+    lengths.
+    """
 
     R = size(None)
     C = size(None)
@@ -156,7 +159,9 @@ class ToNHWC(Ordered):
 
 
 class SpaceTimeTranspose(Ordered):
-    """Tokens of several places at several times, by place and then by time: (T, S, D) -> (S, T, D)"""
+    """Tokens of several places at several times, by place and then by time: (T, S, D) -> (S, T,
+    D)
+    """
 
     order = (-2, -3, -1)
     signature = "(T, S, D) -> (S, T, D)"
@@ -164,7 +169,8 @@ class SpaceTimeTranspose(Ordered):
 
 class PixelShuffle(Module):
     """Squares of SCALE by SCALE neighbouring patches as one token each: `PixelShuffle[GRID, EMBED,
-    SCALE]`, (GRID², EMBED) -> ((GRID/SCALE)², EMBED·SCALE²), patches of a GRID by GRID image by rows.
+    SCALE]`, (GRID², EMBED) -> ((GRID/SCALE)², EMBED·SCALE²), patches of a GRID by GRID image by
+    rows.
 
     Token (h, w) has the numbers of the patches (h·SCALE + i, w·SCALE + j), i before j (Laurençon et
     al. 2024, "Building and better understanding vision-language models"). The `nn.PixelShuffle` of
@@ -175,6 +181,14 @@ class PixelShuffle(Module):
     EMBED = size()
     SCALE = size()
     signature = "(GRID*GRID, EMBED) -> ((GRID//SCALE)*(GRID//SCALE), EMBED*SCALE*SCALE)"
+
+    @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if len(args) == 1 and not named:
+            raise CompositionError(
+                f"{as_written(cls, args, named)}: {cls.__name__} is of patches, {usage(cls)}; that "
+                f"of PyTorch is DepthToSpace[{args[0]!r}]"
+            )
 
     @classmethod
     def check(cls) -> None:
@@ -191,9 +205,9 @@ class PixelShuffle(Module):
 
 
 class DepthToSpace(Module):
-    """Images of R times the height and width, of channels taken apart: `DepthToSpace[R]`, (C·R², H, W)
-    -> (C, H·R, W·R), y[c, h·R + i, w·R + j] = x[(c·R + i)·R + j, h, w]; `nn.PixelShuffle(R)` of
-    PyTorch (Shi et al. 2016).
+    """Images of R times the height and width, of channels taken apart: `DepthToSpace[R]`, (C·R²,
+    H, W) -> (C, H·R, W·R), y[c, h·R + i, w·R + j] = x[(c·R + i)·R + j, h, w]; `nn.PixelShuffle(R)`
+    of PyTorch (Shi et al. 2016).
     """
 
     R = size()
