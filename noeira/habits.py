@@ -103,6 +103,9 @@ HABITS: dict[str, dict[str, str]] = {
         "shape": "x.type.shape",
         "dtype": "x.type.dtype",
         **dict.fromkeys(("reshape", "view", "flatten"), 'scope.emit("reshape", x, shape=(…))'),
+        **dict.fromkeys(
+            ("permute", "transpose", "T"), 'scope.emit("transpose", x, axes=(0, 2, 1))'
+        ),
         "exp": 'scope.emit("exp", x)',
         "log": 'scope.emit("log", x)',
         "relu": 'scope.emit("relu", x)',
@@ -142,6 +145,11 @@ HABITS: dict[str, dict[str, str]] = {
             for norm, several in (("Batch", (1, 2, 3)), ("Instance", (1, 2)))
             for axes in several
         },
+        "PixelUnshuffle": "write SpaceToDepth[2], the opposite of DepthToSpace[2]",
+        "Unflatten": "write Reshape[3, 8, 8], the whole shape of a sample",
+        **dict.fromkeys(
+            ("ConstantPad1d", "ConstantPad2d", "ZeroPad2d"), "write Pad[left, right, top, bottom]"
+        ),
     },
     "noeira.training": {
         "ModelCheckpoint": 'fit(…, folder="runs/1", best="test_accuracy") writes checkpoints',

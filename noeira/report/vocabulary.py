@@ -26,12 +26,14 @@ from noeira.nn import (
 )
 from noeira.nn.combinators.aliases import Short
 from noeira.nn.combinators.container import Container
+from noeira.nn.combinators.declarations import Declaration
 from noeira.nn.core.binding import usage
 
 # Kinds in the order in which they are listed, and what each is.
 KINDS = {
     "layers": "networks are made of these",
     "combinators": "types made of types",
+    "declarations": "what graphs of modules are written in",
     "fused layers": "short names of common Fused[…]: one kernel",
     "losses": "of (prediction, target)",
     "metrics": "of (prediction, target): (sum, count)",
@@ -98,6 +100,7 @@ PARENTS = {
     Metric: "metrics",
     Short: "fused layers",
     Container: "combinators",
+    Declaration: "declarations",
     Module: "layers",
 }
 
@@ -115,6 +118,8 @@ def written(found: Any) -> str:
     """`Linear[IN, OUT]`, `Adam(lr=0.001, …)`"""
     if issubclass(found, Module):
         return usage(found)
+    if issubclass(found, Declaration):
+        return found.like
     own = fields(found)
     if issubclass(found, Initializer):
         names = ", ".join(field.name for field in own)

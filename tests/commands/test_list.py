@@ -21,11 +21,12 @@ from noeira.nn import (
     Schedule,
     TimedSchedule,
 )
+from noeira.nn.combinators.declarations import Declaration
 from noeira.report.vocabulary import KINDS, vocabulary
 
 pytest_plugins = ("command_line",)
 
-BASES = (Module, Loss, Metric, Optimizer, Initializer, Schedule, Clipping)
+BASES = (Module, Declaration, Loss, Metric, Optimizer, Initializer, Schedule, Clipping)
 ABSTRACT = (*BASES, ElementwiseLoss, TimedSchedule)
 PARENTS = (*BASES, Group)
 

@@ -1,4 +1,6 @@
-"""Where gradients stop: `stop_gradient`, always, and `gradient_gate`, as a flag says at run time."""
+"""Where gradients stop: `stop_gradient`, always, and `gradient_gate`, as a flag says at run
+time.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class GradientGate(Op):
         return Inside()
 
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
-        return {"x": back.emit("gated", back.cotangent, back.inputs[1])}
+        return {"x": back.emit("where_open", back.cotangent, back.inputs[1])}
 
     def samples(self) -> tuple[Sample, ...]:
         return (Sample((Draw(f32(3, 5)), Draw(FLAG, "true"))),)
@@ -72,10 +74,10 @@ class GradientGate(Op):
         return (BadSample((f32(3), f32()), "open is f32[], it must be bool[]"),)
 
 
-class Gated(Elementwise):
+class WhereOpen(Elementwise):
     """x where `open`, a flag, is true, else 0, whatever x is"""
 
-    name, operands, numbers = "gated", ("x", "open"), ("open",)
+    name, operands, numbers = "where_open", ("x", "open"), ("open",)
 
     def expression(self, attrs: Any) -> Expr:
         return select(call("gt", var("open"), 0.0), var("x"), 0.0)

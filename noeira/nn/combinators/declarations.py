@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from noeira.errors import CompositionError
 from noeira.nn.core.module import Module
@@ -24,7 +24,9 @@ REFERENCE = re.compile(rf"({NAME.pattern})(?:\.(\d+))?")
 
 @dataclass(frozen=True, repr=False)
 class Declaration:
-    """The parent of what stands in the brackets of a graph."""
+    """The parent of what stands in the brackets of a graph. like: how one is written."""
+
+    like: ClassVar[str]
 
     def __class_getitem__(cls, args: Any) -> Any:
         """The declaration. Raises CompositionError."""
@@ -47,6 +49,7 @@ class InputSlot(Declaration):
 
     name: str
     shape: Shape | None = None
+    like: ClassVar[str] = 'InputSlot["x", 64]'
 
     @classmethod
     def of(cls, name: Any, *shape: Any) -> Any:
@@ -77,6 +80,7 @@ class Node(Declaration):
     name: str
     module: type[Module]
     inputs: tuple[str, ...]
+    like: ClassVar[str] = 'Node["h", Linear[64, 32], "x"]'
 
     @classmethod
     def of(cls, name: Any, *args: Any) -> Any:
@@ -127,6 +131,7 @@ class ExternalNode(Node):
     """
 
     owner: str = ""
+    like: ClassVar[str] = 'ExternalNode.of("q", Critic, "s", "a", owner="critic")'
 
     @classmethod
     def of(cls, name: Any, *args: Any, owner: Any = "") -> Any:
@@ -164,6 +169,7 @@ class Output(Declaration):
     """
 
     names: tuple[str, ...]
+    like: ClassVar[str] = 'Output["y", "z"]'
 
     @classmethod
     def of(cls, *names: Any) -> Any:

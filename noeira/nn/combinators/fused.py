@@ -45,10 +45,11 @@ class Fused(Chain):
 
     Takes and gives what Sequential[A, B, …] does, with the same numbers. Parameters: those of the
     modules; named without a position if only one of them has any, so that `Fused[Linear[3, 4],
-    ReLU]` has `weight` and `bias`. Some have short names: `Fused[Linear[3, 4], ReLU]` is
-    `LinearReLU[3, 4]`. `Fused[Node["s", Add, "x", "f"], Node["y", Tanh, "s"]]` is a small graph in
-    one kernel: its inputs are the names that no node has, in the order in which they are read;
-    parameters are at the names of nodes. See `Graph`.
+    ReLU]` has `weight` and `bias`.
+    Some have short names: `Fused[Linear[3, 4], ReLU]` is `LinearReLU[3, 4]`.
+    `Fused[Node["s", Add, "x", "f"], Node["y", Tanh, "s"]]` is a small graph in one kernel: its
+    inputs are the names that no node has, in the order in which they are read; parameters are at
+    the names of nodes. See `Graph`.
     """
 
     LAYERS = declarations(or_modules=True)

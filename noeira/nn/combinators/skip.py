@@ -88,8 +88,7 @@ class SkipConcat(Wrapper):
             place = "the last axis" if cls.AXIS == -1 else f"axis {cls.AXIS}"
             picture = underlined(owner, [repr(cls.INNER)], {0: note})
             raise CompositionError(
-                f"{owner} puts what its module gives beside what it takes: they may differ in "
-                f"{place} only\n\n{picture}"
+                f"{owner} puts M(x) beside x: they may differ in {place} only\n\n{picture}"
             ) from None
 
     @classmethod

@@ -296,6 +296,7 @@ def check_read(wiring: Wiring) -> None:
     """Raises CompositionError for a node that leads to nothing."""
     read = {name_of(name) for node in wiring.nodes for name in node.inputs}
     read |= set(map(name_of, wiring.outputs))
+    read |= {one.path.partition(".")[0] for one in wiring.nodes if isinstance(one, ExternalNode)}
     for node in wiring.nodes:
         if node.name not in read:
             notes = {wiring.shown.index(node): "is read by none"}

@@ -1,4 +1,6 @@
-"""Layers that make one number of those along some axes of a sample: sums, means and greatest ones."""
+"""Layers that make one number of those along some axes of a sample: sums, means and greatest
+ones.
+"""
 
 from __future__ import annotations
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.ops.transposition import turn_of
+from noeira.nn.core.binding import as_written, usage
 from noeira.nn.core.expression import Axis, variable
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -158,7 +159,9 @@ class ToNHWC(Ordered):
 
 
 class SpaceTimeTranspose(Ordered):
-    """Tokens of several places at several times, by place and then by time: (T, S, D) -> (S, T, D)"""
+    """Tokens of several places at several times, by place and then by time: (T, S, D) -> (S, T,
+    D)
+    """
 
     order = (-2, -3, -1)
     signature = "(T, S, D) -> (S, T, D)"
@@ -180,6 +183,14 @@ class PixelShuffle(Module):
     signature = "(GRID*GRID, EMBED) -> ((GRID//SCALE)*(GRID//SCALE), EMBED*SCALE*SCALE)"
 
     @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if len(args) == 1 and not named:
+            raise CompositionError(
+                f"{as_written(cls, args, named)}: {cls.__name__} is of patches, {usage(cls)}; that "
+                f"of PyTorch is DepthToSpace[{args[0]!r}]"
+            )
+
+    @classmethod
     def check(cls) -> None:
         if cls.GRID % cls.SCALE:
             raise CompositionError(f"{cls!r}: SCALE must divide GRID")
@@ -194,9 +205,9 @@ class PixelShuffle(Module):
 
 
 class DepthToSpace(Module):
-    """Images of R times the height and width, of channels taken apart: `DepthToSpace[R]`, (C·R², H,
-    W) -> (C, H·R, W·R), y[c, h·R + i, w·R + j] = x[(c·R + i)·R + j, h, w]; `nn.PixelShuffle(R)` of
-    PyTorch (Shi et al. 2016).
+    """Images of R times the height and width, of channels taken apart: `DepthToSpace[R]`, (C·R²,
+    H, W) -> (C, H·R, W·R), y[c, h·R + i, w·R + j] = x[(c·R + i)·R + j, h, w]; `nn.PixelShuffle(R)`
+    of PyTorch (Shi et al. 2016).
     """
 
     R = size()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from noeira.codegen.cuda import anchor as cuda
 from noeira.codegen.cuda.arch import WARP, Arch
@@ -48,7 +49,7 @@ class Transpose(Moving):
             return plain
         return replace(plain, grid=view.squares(WARP), block=cuda.BLOCK, side=WARP)
 
-    def check(self, body: Body, cut: TransposeCut, machine: Arch) -> None:
+    def check(self, body: Body, cut: Any, machine: Arch) -> None:
         super().check(body, cut, machine)
         if not cut.side:
             return
