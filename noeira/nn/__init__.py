@@ -13,6 +13,7 @@ from noeira.nn import (
     groups,
     losses,
     metrics,
+    models,
     name_map,
     optimizer,
     primitives,
@@ -32,6 +33,7 @@ from noeira.nn.core.slots import axis, choice, derived, flag, module, modules, n
 from noeira.nn.groups import *
 from noeira.nn.losses import *
 from noeira.nn.metrics import *
+from noeira.nn.models import *
 from noeira.nn.name_map import *
 from noeira.nn.optimizer import *
 from noeira.nn.primitives import *
@@ -47,6 +49,7 @@ __all__ += ["axis", "choice", "derived", "extent", "flag", "module", "modules", 
 __all__ += ["axis", "choice", "derived", "flag", "module", "modules", "number", "numbers", "size"]
 __all__ += losses.__all__
 __all__ += metrics.__all__
+__all__ += models.__all__
 __all__ += name_map.__all__
 __all__ += optimizer.__all__
 __all__ += primitives.__all__

@@ -12,9 +12,11 @@ from noeira.nn.core.module import Module
 from noeira.nn.core.owned import Parameter
 from noeira.nn.core.slots import derived
 from noeira.nn.primitives.activations import ELU, GELU, GELUTanh, Mish, ReLU, Sigmoid, SiLU, Tanh
+from noeira.nn.primitives.convolution import Conv2D
 from noeira.nn.primitives.linear import Linear
 
 __all__ = [
+    "Conv2DReLU",
     "LinearELU",
     "LinearGELU",
     "LinearGELUTanh",
@@ -98,3 +100,14 @@ class LinearMish(FusedLinear, then=(Mish,)):
 
 class LinearELU(FusedLinear, then=(ELU,)):
     """elu(x W + b), alpha 1: `Fused[Linear[IN, OUT], ELU]`, (*, IN) -> (*, OUT)."""
+
+
+class Conv2DReLU(Short, first=Conv2D, then=(ReLU,)):
+    """max(conv(x), 0), applied where the convolution is stored: `Fused[Conv2D.of(IC, OC, K), ReLU]`,
+    with the type parameters and shapes of Conv2D.
+
+    Parameters: `weight` [OC, IC/GROUPS, K, K], `bias` [OC] (switched off by `bias=False`).
+    """
+
+    weight: Parameter
+    bias: Parameter

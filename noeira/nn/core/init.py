@@ -18,6 +18,7 @@ __all__ = [
     "Distribution",
     "Initializer",
     "Kaiming",
+    "KaimingNormal",
     "Normal",
     "ScaledKaiming",
     "TruncNormalIn",
@@ -64,6 +65,16 @@ class Kaiming(Initializer):
 
     def weight(self, fan_in: int, fan_out: int) -> Distribution:
         return uniform(math.sqrt(6.0 / fan_in))
+
+
+@dataclass(frozen=True, repr=False)
+class KaimingNormal(Initializer):
+    """N(0, 2 / fan_out) (He et al. 2015, equation 14), which keeps the size of gradients: PyTorch's
+    for the convolutions of its ResNets, kaiming_normal_(mode="fan_out", nonlinearity="relu").
+    """
+
+    def weight(self, fan_in: int, fan_out: int) -> Distribution:
+        return Distribution("normal", (0.0, math.sqrt(2.0 / fan_out)))
 
 
 @dataclass(frozen=True, repr=False)
