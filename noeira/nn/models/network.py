@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from noeira.nn.combinators.sequential import Sequential
 from noeira.nn.core.module import Module

@@ -71,7 +71,9 @@ class CConvolving(CAnchor):
 
     def scratch(self, body: Body, cut: ConvolutionCut) -> tuple[Room, ...]:
         if isinstance(cut, DepthwiseCut):
-            return depthwise_scratch(depthwise_of(geometry_of(body), self.stem, dtype_of(body), PLAIN), cut)
+            return depthwise_scratch(
+                depthwise_of(geometry_of(body), self.stem, dtype_of(body), PLAIN), cut
+            )
         return direct_scratch(self.product(body, cut.lanes), cut)
 
     def check(self, body: Body, cut: ConvolutionCut, machine: ISA) -> None:

@@ -55,8 +55,7 @@ class Taps:
 
 @dataclass(frozen=True)
 class Column:
-    """A pixel that some of neighbouring places meet: where it is, and the places with their taps.
-    """
+    """A pixel that some of neighbouring places meet: where it is, and the places with their taps."""
 
     distance: int
     pairs: tuple[tuple[int, int], ...]
