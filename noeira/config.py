@@ -16,6 +16,8 @@ T = TypeVar("T")
 TEMPLATES = "templates"
 # More threads than any machine has processors are a mistake.
 MOST_THREADS = 1024
+# The ways to run convolutions in C.
+CONVOLUTIONS = ("auto", "direct", "winograd2")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,13 @@ def threads(text: str) -> int:
     if positive(text) > MOST_THREADS:
         raise ValueError(f"expected at most {MOST_THREADS}")
     return int(text)
+
+
+def convolution(text: str) -> str:
+    """One of the ways to run convolutions."""
+    if text not in CONVOLUTIONS:
+        raise ValueError(f"expected {', '.join(CONVOLUTIONS[:-1])} or {CONVOLUTIONS[-1]}")
+    return text
 
 
 def check_settings() -> None:
@@ -130,6 +139,13 @@ CHOICES: Setting[Path | None] = Setting(
     Path,
     "Table of tuned choices, as `noeira tune` writes it, for every compile that is not given one.",
 )
+CONVOLUTION: Setting[str] = Setting(
+    "NOEIRA_CONV",
+    "auto",
+    convolution,
+    "How C runs convolutions: `auto`, by Winograd's algorithm where that is faster; `direct`, sums "
+    "in the order of the formula alone; `winograd2`, the algorithm with smaller tiles and errors.",
+)
 SETTINGS: tuple[Setting, ...] = (
     THREADS,
     CACHE,
@@ -141,6 +157,7 @@ SETTINGS: tuple[Setting, ...] = (
     CXX,
     EDITED,
     CHOICES,
+    CONVOLUTION,
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, TypeAlias, cast
 
+from noeira import config
 from noeira.codegen.anchor import anchor_of
 from noeira.codegen.c.anchor import CAnchor
 from noeira.codegen.c.isa import ISA, PLAIN
@@ -25,6 +26,8 @@ from noeira.codegen.kernels.convolution.c_direct import check_direct, direct_scr
 from noeira.codegen.kernels.convolution.c_plan import Plans
 from noeira.codegen.kernels.convolution.c_product import PatchProduct
 from noeira.codegen.kernels.convolution.c_rule import choose_patches
+from noeira.codegen.kernels.winograd.rule import WinogradCut, choose, read
+from noeira.codegen.kernels.winograd.work import applies, pays
 from noeira.codegen.lower import tail_code
 from noeira.codegen.scratch import Room
 from noeira.codegen.view import Elementwise
@@ -37,7 +40,9 @@ from noeira.ir.types import COMPUTED
 # What makes a product of a geometry, a dtype, and lanes of a vector.
 MakesProduct = Callable[[Geometry, str, int], PatchProduct]
 
-ConvolutionCut: TypeAlias = PatchCut | DepthwiseCut
+ConvolutionCut: TypeAlias = PatchCut | DepthwiseCut | WinogradCut
+# The stage that all cuts of Winograd's algorithm have.
+WINOGRAD = "winograd"
 
 
 class CConvolving(CAnchor):
@@ -64,16 +69,25 @@ class CConvolving(CAnchor):
     def rule(self, body: Body, machine: ISA) -> ConvolutionCut:
         if view := self.channelwise(body, machine):
             return choose_depthwise(view, self.summed)
+        tile = winograd_tile(geometry_of(body), dtype_of(body))
+        if tile:
+            return choose(self.stem, geometry_of(body), dtype_of(body), machine, tile)
         return choose_patches(self.product(body, machine.lanes(dtype_of(body))), machine)
 
+    def template(self, body: Body, cut: ConvolutionCut) -> str:
+        return cut.template if isinstance(cut, WinogradCut) else body.stem
+
     def stages(self, body: Body, cut: ConvolutionCut, machine: ISA) -> tuple[Stage, ...]:
+        if isinstance(cut, WinogradCut):
+            return cut.stages()
         return depthwise_stages(cut) if isinstance(cut, DepthwiseCut) else direct_stages(cut)
 
     def scratch(self, body: Body, cut: ConvolutionCut) -> tuple[Room, ...]:
+        if isinstance(cut, WinogradCut):
+            return cut.rooms()
+        geometry, dtype = geometry_of(body), dtype_of(body)
         if isinstance(cut, DepthwiseCut):
-            return depthwise_scratch(
-                depthwise_of(geometry_of(body), self.stem, dtype_of(body), PLAIN), cut
-            )
+            return depthwise_scratch(depthwise_of(geometry, self.stem, dtype, PLAIN), cut)
         return direct_scratch(self.product(body, cut.lanes), cut)
 
     def check(self, body: Body, cut: ConvolutionCut, machine: ISA) -> None:
@@ -81,14 +95,17 @@ class CConvolving(CAnchor):
             view = self.channelwise(body, machine)
             assert view is not None
             check_depthwise(view, cut, self.summed)
-        else:
+        elif isinstance(cut, PatchCut):
             check_direct(self.product(body, cut.lanes), cut)
 
     def read(self, body: Body, stages: tuple[Stage, ...], machine: ISA) -> ConvolutionCut:
-        kind = DepthwiseCut if is_depthwise(geometry_of(body)) else PatchCut
+        geometry, dtype = geometry_of(body), dtype_of(body)
+        if any(stage.name == WINOGRAD for stage in stages):
+            return read(self.stem, geometry, dtype, machine, stages)
+        kind = DepthwiseCut if is_depthwise(geometry) else PatchCut
         cut: ConvolutionCut = read_cut(kind, stages)
         if isinstance(cut, PatchCut):
-            cut = replace(cut, lanes=machine.lanes(dtype_of(body)))
+            cut = replace(cut, lanes=machine.lanes(dtype))
         self.check(body, cut, machine)
         check_stages(kind, stages, self.stages(body, cut, machine))
         return cut
@@ -100,6 +117,17 @@ class CConvolving(CAnchor):
     def tail(self, body: Body) -> Elementwise:
         operands = anchor_of(body).operands
         return tail_code(body, bias=operands.index("bias") if "bias" in operands else None)
+
+
+def winograd_tile(geometry: Geometry, dtype: str) -> int:
+    """How many results Winograd's algorithm makes at a time along an axis; 0 for direct kernels."""
+    match config.CONVOLUTION.read():
+        case "direct":
+            return 0
+        case "winograd2":
+            return 2 if applies(geometry, dtype) and dtype == "f32" else 0
+        case _:
+            return 4 if pays(geometry, dtype) else 0
 
 
 def geometry_of(body: Body) -> Geometry:
