@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noeira.ir.ops.elementwise import Elementwise
-from noeira.ir.samples import Draw, Sample, f32
+from noeira.ir.samples import Draw, Sample, drawn, f32
 from noeira.ir.scalar import Expr, call, select, var
 
 a, b = var("a"), var("b")
@@ -65,6 +65,9 @@ class Extreme(Elementwise):
     def slope(self, attrs: Any, index: int) -> Expr:
         own, other = (a, b) if index == 0 else (b, a)
         return select(call(self.beyond, other, own), 0, select(call("eq", a, b), 0.5, 1))
+
+    def samples(self) -> tuple[Sample, ...]:
+        return drawn((7,), (7,)), drawn((5, 19), (19,))
 
 
 class Maximum(Extreme):
