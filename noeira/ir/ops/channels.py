@@ -84,7 +84,8 @@ class ChannelOp(Op):
                 f"{self.name}: {x} has its channels in the second axis; its kernels take them in "
                 "the last one alone, channels_last = true"
             )
-        outer, columns = x.shape[0] if attrs.by_sample else 1, x.shape[-1]
+        samples, *_, columns = x.shape
+        outer = samples if attrs.by_sample else 1
         return outer, x.size // columns // outer, columns
 
     def flops(self, attrs: ChannelAttrs, x: TensorType, *rest: TensorType) -> int:
@@ -184,9 +185,7 @@ class ChannelSums(ChannelOp):
             one.name: back.emit("reshape", one, shape=beside) if one is not zero else zero
             for one in dict.fromkeys((mean, rstd, of_shift, of_gain))
         }
-        means, rstds, shifts, gains = (
-            column[one.name] for one in (mean, rstd, of_shift, of_gain)
-        )
+        means, rstds, shifts, gains = (column[one.name] for one in (mean, rstd, of_shift, of_gain))
         found = {"d": back.emit("normalize", x, means, rstds, gains, shifts)}
         if of_gain is not zero:
             slope = back.emit("multiply", of_gain, rstd)

@@ -5,7 +5,6 @@ running statistics.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from noeira.ir import graph
 from noeira.ir.gradients import Backward
@@ -76,13 +75,13 @@ class Normalize(Elementwise):
 
     def samples(self) -> tuple[Sample, ...]:
         positive = [
-            Sample((Draw(f32(*x)), Draw(f32(*by)), Draw(f32(*by), "positive"), *(Draw(f32(*g)),) * 2))
+            Sample(
+                (Draw(f32(*x)), Draw(f32(*by)), Draw(f32(*by), "positive"), *(Draw(f32(*g)),) * 2)
+            )
             for x, by, g in BY_CHANNEL
         ]
         plain = [
-            Sample(
-                (Draw(f32(*x)), Draw(f32(*by)), Draw(f32(*by), "positive")), {"affine": False}
-            )
+            Sample((Draw(f32(*x)), Draw(f32(*by)), Draw(f32(*by), "positive")), {"affine": False})
             for x, by, _ in BY_CHANNEL[1:4]
         ]
         rows = drawn((5, 7), (5, 1), (5, 1), (7,), (7,))
@@ -176,4 +175,3 @@ class RunningAverage(Elementwise):
     def expression(self, attrs: RunningAttrs) -> Expr:
         old, new = var("old"), var("new")
         return old + (new * attrs.scale - old) * attrs.momentum
-

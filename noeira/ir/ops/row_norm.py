@@ -5,9 +5,8 @@ have gradients of every order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import check_number, check_rows, expect
 from noeira.ir.gradients import Backward
@@ -44,9 +43,10 @@ class RowNorm(Op):
     centred: ClassVar[bool]
     gradient: ClassVar[str]
 
-    def infer(
+    def results_of(
         self, attrs: NormAttrs, x: TensorType, *weights: TensorType | None
     ) -> tuple[TensorType, ...]:
+        """The shape rule of both."""
         rows = TensorType(computed(x.dtype), check_rows(self.name, x))
         check_number(f"{self.name}: eps", attrs.eps, rows.dtype)
         for name, weight in zip(self.operands[1:], weights, strict=False):
@@ -68,11 +68,11 @@ class RowNorm(Op):
         return (y, *([mean[..., 0]] if self.centred else []), rstd[..., 0])
 
     def vjp(self, attrs: NormAttrs, back: Backward) -> dict[str, Value]:
-        x, gain, _ = (*back.inputs, None)[:3]
+        x, *weights = back.inputs
         numbers, flows = back.outputs[1:], back.cotangents
         found = dict[str, Value]()
         if flows[0] is not None:
-            found = self.of_result(back, flows[0], x, gain, numbers)
+            found = self.of_result(back, flows[0], x, weights[0], numbers)
         if back.wants("x") and any(flow is not None for flow in flows[1:]):
             of_numbers = self.of_numbers(back, x, numbers, flows[1:])
             found["x"] = back.emit("add", found["x"], of_numbers) if "x" in found else of_numbers
@@ -159,7 +159,7 @@ class LayerNorm(RowNorm):
         gain: TensorType | None = None,
         shift: TensorType | None = None,
     ) -> tuple[TensorType, ...]:
-        return super().infer(attrs, x, gain, shift)
+        return self.results_of(attrs, x, gain, shift)
 
 
 class RMSNorm(RowNorm):
@@ -174,4 +174,4 @@ class RMSNorm(RowNorm):
     def infer(
         self, attrs: NormAttrs, x: TensorType, gain: TensorType | None = None
     ) -> tuple[TensorType, ...]:
-        return super().infer(attrs, x, gain)
+        return self.results_of(attrs, x, gain)

@@ -1,5 +1,4 @@
-"""Softmax over the last axis, its logarithm, and their gradients, which have gradients of every order.
-"""
+"""Softmax over the last axis and its logarithm; their gradients have gradients of every order."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.random import constant
-from noeira.nn.core.parameters import Buffer, Param
+from noeira.nn.core.parameters import Buffer
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.slots import choice, flag, number, size
 from noeira.nn.primitives.by_channel import ByChannel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from noeira.ir.graph import Value
 from noeira.ir.random import constant
 from noeira.nn.core.module import Module
@@ -26,7 +28,7 @@ class ByChannel(Module):
     AXES = choice("nchw", "nhwc")
     gamma = Param("C", init=constant(1.0), when="AFFINE")
     beta = Param("C", init="bias", when="AFFINE")
-    pytorch_names = {"gamma": "weight", "beta": "bias"}
+    pytorch_names: ClassVar[dict[str, str]] = {"gamma": "weight", "beta": "bias"}
 
     @classmethod
     def compose(cls) -> Signature:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.ir.random import constant
@@ -37,7 +39,7 @@ class LayerNorm(Module):
     gamma = Param("DIM", init=constant(1.0))
     beta = Param("DIM", init="bias", when="BIAS")
     signature = "(*, DIM) -> (*, DIM)"
-    pytorch_names = {"gamma": "weight", "beta": "bias"}
+    pytorch_names: ClassVar[dict[str, str]] = {"gamma": "weight", "beta": "bias"}
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
@@ -68,7 +70,7 @@ class RMSNorm(Module):
     EPS = number(1e-5, above=0.0)
     gamma = Param("DIM", init=constant(1.0))
     signature = "(*, DIM) -> (*, DIM)"
-    pytorch_names = {"gamma": "weight"}
+    pytorch_names: ClassVar[dict[str, str]] = {"gamma": "weight"}
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
@@ -84,7 +86,7 @@ class ConvRMSNorm(Module):
     EPS = number(1e-5, above=0.0)
     AXES = choice("nchw", "nhwc")
     gamma = Param("C", init=constant(1.0))
-    pytorch_names = {"gamma": "weight"}
+    pytorch_names: ClassVar[dict[str, str]] = {"gamma": "weight"}
 
     @classmethod
     def compose(cls) -> Signature:

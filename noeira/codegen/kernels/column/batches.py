@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from noeira.codegen.anchor import anchor_of, rows_dtype
 from noeira.codegen.rows import Rows, pieces_of
@@ -17,7 +18,8 @@ def batches_of(body: Body) -> tuple[int, int, int]:
     """Batches, their rows, and columns."""
     node = anchor_of(body)
     assert isinstance(node.op, Sum | ChannelOp)
-    return node.op.batches(node.attrs, node.inputs[0].type)
+    attrs: Any = node.attrs
+    return node.op.batches(attrs, node.inputs[0].type)
 
 
 def chunk_sums(body: Body, rows: int, names: Iterable[str] = ("partial",)) -> tuple[Room, ...]:
