@@ -1,5 +1,5 @@
-"""Statistics of channels, which batch, instance and group normalisation are made of, and the sums of
-their gradients.
+"""Statistics of channels, which normalisations of batches, groups and instances are made of, and
+the sums of their gradients.
 """
 
 from __future__ import annotations
@@ -84,9 +84,8 @@ class ChannelOp(Op):
                 f"{self.name}: {x} has its channels in the second axis; its kernels take them in "
                 "the last one alone, channels_last = true"
             )
-        samples, *_, columns = x.shape
-        outer = samples if attrs.by_sample else 1
-        return outer, x.size // columns // outer, columns
+        *samples, columns = attrs.shape(x)
+        return math.prod(samples), attrs.count(x), columns
 
     def flops(self, attrs: ChannelAttrs, x: TensorType, *rest: TensorType) -> int:
         return 4 * x.size
