@@ -22,19 +22,24 @@ from noeira.nn import (
     BatchNorm3D,
     ConvRMSNorm,
     Fused,
+    GradientPenalty,
     GroupNorm,
+    InputGradient,
     InstanceNorm1D,
     InstanceNorm2D,
     LayerNorm,
     LayerNormNoAffine,
     Linear,
     LogSoftmax,
+    Losses,
     NameMap,
     ReLU,
     RMSNorm,
     Sequential,
     SiLU,
     Softmax,
+    Tanh,
+    Wasserstein,
 )
 from noeira.tracing import trace
 
@@ -250,6 +255,25 @@ def test_a_norm_of_a_batch_is_one_call_and_so_is_its_gradient() -> None:
     ]
     (norm,) = (launch for launch in launches if "layer_norm_grad" in launch.op)
     assert norm.op == "fused[silu.d0, layer_norm_grad]"
+
+
+@pytest.mark.parametrize("norm", [LayerNorm[9], RMSNorm[9]], ids=repr)
+def test_penalties_of_gradients_go_through_norms_of_rows(norm: Any) -> None:
+    net = InputGradient[Sequential[Linear[5, 9], norm, Tanh, Linear[9, 1]]]
+    program = noeira.compile(
+        net, loss=Losses[Wasserstein, GradientPenalty], batch=4, dtype="f64", target="reference"
+    )
+    random = np.random.default_rng(0)
+    x, sides = random.standard_normal((4, 5)), np.array([[1.0], [-1.0], [1.0], [-1.0]])
+    program.gradients(x, sides)
+    gradient, params = program.store.arrays["gradients"].copy(), program.store.arrays["params"]
+    before, direction = params.copy(), random.standard_normal(params.size) * (gradient != 0)
+    losses = []
+    for step in (1e-5, -1e-5):
+        params[...] = before + step * direction
+        losses.append(float(program.gradients(x, sides)))
+    slope = (losses[0] - losses[1]) / 2e-5
+    assert slope == pytest.approx(float(gradient @ direction), rel=1e-6)
 
 
 def test_names_are_those_of_pytorch() -> None:

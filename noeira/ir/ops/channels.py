@@ -84,8 +84,8 @@ class ChannelOp(ImageOp):
                 f"{self.name}: {x} has its channels in the second axis; its kernels take them in "
                 "the last one alone, channels_last = true"
             )
-        outer, columns = x.shape[0] if attrs.by_sample else 1, x.shape[-1]
-        return outer, x.size // columns // outer, columns
+        *samples, columns = attrs.shape(x)
+        return math.prod(samples), attrs.count(x), columns
 
     def flops(self, attrs: ChannelAttrs, x: TensorType, *rest: TensorType) -> int:
         return 4 * x.size

@@ -72,7 +72,7 @@ class RowNorm(Op):
         numbers, flows = back.outputs[1:], back.cotangents
         found = dict[str, Value]()
         if flows[0] is not None:
-            found = self.of_result(back, flows[0], x, gain, numbers)
+            found = self.of_result(back, flows[0], x, weights[0], numbers)
         if back.wants("x") and any(flow is not None for flow in flows[1:]):
             of_numbers = self.of_numbers(back, x, numbers, flows[1:])
             found["x"] = back.emit("add", found["x"], of_numbers) if "x" in found else of_numbers
