@@ -1,4 +1,4 @@
-"""Normalisations beside PyTorch's: a network of noeira and the same one there, which begin alike."""
+"""Normalisations beside PyTorch's: a network of noeira and the same there, which begin alike."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ def second_half(channels: int) -> type[Module]:
 
 
 class ResBlock(Module):
-    """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W), convolutions of 3x3, in two
-    kernels: the basic block of He et al. 2015, figure 5.
+    """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W), convolutions of 3x3, in
+    two kernels: the basic block of He et al. 2015, figure 5.
 
     Parameters: `conv1.weight`, `conv2.weight` [C, C, 3, 3], and of `bn1`, `bn2` those of
     BatchNorm2D.
@@ -115,12 +115,12 @@ class ResBlockDownsample(Module):
     """The block that halves images and widens them, (IC, H, W) -> (OC, ⌈H/2⌉, ⌈W/2⌉):
     relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)), conv1 with a stride of 2.
 
-    shortcut: "conv", a convolution of 1x1 with a stride of 2 and batch normalisation (option B of He
-    et al. 2015), or "pad", every second pixel with as many channels of zeros before and after
-    (option A), which has no parameters.
-    Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight` [OC, OC, 3, 3], of `bn1` and `bn2`
-    those of BatchNorm2D, and of "conv" `downsample.0.weight` [OC, IC, 1, 1] and those of
-    BatchNorm2D at `downsample.1`. Raises CompositionError for channels that cannot be padded so.
+    shortcut: "conv", a convolution of 1x1 with a stride of 2 and batch normalisation (option B of
+    He et al. 2015), or "pad", every second pixel with as many channels of zeros before and after
+    (option A), which has no parameters. Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight`
+    [OC, OC, 3, 3], of `bn1` and `bn2` those of BatchNorm2D, and of "conv" `downsample.0.weight`
+    [OC, IC, 1, 1] and those of BatchNorm2D at `downsample.1`. Raises CompositionError for channels
+    that cannot be padded so.
     """
 
     IC = size()
