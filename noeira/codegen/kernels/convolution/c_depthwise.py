@@ -107,12 +107,12 @@ class Line:
 
     def tests(self, taps: str) -> str:
         """C text of the condition that taps meet lines that the image has; empty if all do."""
-        found = list[str]()
-        for name, axis in zip("zy", self.walk.axes[:2], strict=True):
-            if axis.checked:
-                place = plus(self.at(name, axis.stride), f"{name}_of[{taps}]")
-                found.append(f"(unsigned long)({place}) < {axis.size}")
-        return " && ".join(found)
+        pairs = zip("zy", self.walk.axes[:2], strict=True)
+        return " && ".join(
+            f"(unsigned long)({plus(self.at(name, axis.stride), f'{name}_of[{taps}]')}) < {axis.size}"
+            for name, axis in pairs
+            if axis.checked
+        )
 
     def at(self, name: str, stride: int = 1) -> str:
         """C text for the number of a `line` along an axis, times a number."""
