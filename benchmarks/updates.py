@@ -21,10 +21,11 @@ from entries import Case, element_bytes
 
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Value
+from noeira.ir.layouts import Range
 from noeira.ir.op import op
 from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.states import CLIP
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 
 # An op, its attributes; of those whose gradients are clipped, by one factor or one for each range.
 UPDATES: Sequence[tuple[str, dict[str, Any], str]] = (

@@ -33,10 +33,10 @@ def main() -> None:
     trainer = noeira.Trainer(
         Net,
         batch=BATCH,
+        seed=options.seed,
         loss=CrossEntropy,
         optimizer=SGD(lr=0.05, momentum=0.9, weight_decay=5e-4),
         schedule=OneCycle(steps=updates),
-        seed=options.seed,
         target=options.target,
     )
     # A run that was stopped goes on.

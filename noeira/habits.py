@@ -145,6 +145,13 @@ HABITS: dict[str, dict[str, str]] = {
             for norm, several in (("Batch", (1, 2, 3)), ("Instance", (1, 2)))
             for axes in several
         },
+        **{f"Conv{axes}d": f"write Conv{axes}D[3, 64, 3]" for axes in (1, 2, 3)},
+        **{f"ConvTranspose{axes}d": f"write Conv{axes}DTranspose[64, 32, 4]" for axes in (1, 2, 3)},
+        **{
+            f"{kind}Pool{axes}d": f"write {kind}Pool{axes}D[2]"
+            for kind in ("Max", "Avg")
+            for axes in (1, 2, 3)
+        },
         "PixelUnshuffle": "write SpaceToDepth[2], the opposite of DepthToSpace[2]",
         "Unflatten": "write Reshape[3, 8, 8], the whole shape of a sample",
         **dict.fromkeys(

@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from noeira.errors import OptionError, VerifyError
+from noeira.ir.layouts import Range
 from noeira.ir.text.lexer import literal
-from noeira.ir.types import Range
 
 T = TypeVar("T")
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noeira.ir.types import TensorType
 
 Shape = tuple[int, ...]
 
@@ -19,6 +24,24 @@ def common_shape(shapes: Iterable[Shape]) -> Shape | None:
             return None
         found = tuple(b if a == 1 else a for a, b in pairs)
     return found
+
+
+def misfit(given: Mapping[str, TensorType]) -> str:
+    """Which operand does not go together with one before it, and along which axis."""
+    pairs = itertools.combinations(given.items(), 2)
+    (other, before), (name, type) = next(
+        (a, b) for a, b in pairs if common_shape((a[1].shape, b[1].shape)) is None
+    )
+    lengths = zip(reversed(type.shape), reversed(before.shape), strict=False)
+    axis, own, length = next(
+        (-back, own, length)
+        for back, (own, length) in enumerate(lengths, 1)
+        if own != length and 1 not in (own, length)
+    )
+    return (
+        f"operand {name} is {type}, which does not fit {other}, {before}: "
+        f"axis {axis} is {own} in {name} and {length} in {other}, and only 1 is repeated"
+    )
 
 
 def aligned(shape: Shape, rank: int) -> Shape:

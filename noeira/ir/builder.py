@@ -21,8 +21,9 @@ from noeira.ir.graph import (
     State,
     Update,
 )
+from noeira.ir.layouts import Layout
 from noeira.ir.op import op
-from noeira.ir.types import Layout, TensorType
+from noeira.ir.types import TensorType
 from noeira.ir.value import Value
 
 # The origin of what is emitted outside `at`.

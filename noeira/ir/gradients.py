@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noeira.errors import VerifyError
+from noeira.ir.broadcasting import neighbours, repeated_axes
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ADJOINT, ROOT, Node, Origin, Value
+from noeira.ir.orders import IMAGES
 from noeira.ir.types import TensorType
 
 # What an op's `vjp` gives: the cotangent of each operand by its name, and nothing for one without;
@@ -271,3 +273,22 @@ def check_cotangent(giver: str, operand: str, value: Value, cotangent: Any) -> N
     wanted = TensorType(value.type.dtype, value.type.shape)
     if replace(cotangent.type, layout=None, order="") != wanted:
         raise VerifyError(f"{giver} gave {cotangent.type} for {operand}, which is {wanted}")
+
+
+def reduce_to(back: Backward, full: Value, shape: tuple[int, ...], scale: float = 1.0) -> Value:
+    """`scale` times the sum of a cotangent over the axes along which an operand of that shape was
+    repeated, over each run of neighbours by itself.
+    """
+    axes = repeated_axes(shape, full.type.shape)
+    runs = neighbours(axes, full.type.shape)
+    # All but the channels of images lie side by side in memory.
+    if len(full.type.shape) in IMAGES and axes == (0, *range(2, len(full.type.shape))):
+        runs = [axes]
+    if not runs and scale != 1.0:
+        full = back.emit("scale", full, factor=scale)
+    # The last run first, so that the numbers of the axes before it stay.
+    for run in reversed(runs):
+        axes = () if len(run) == len(full.type.shape) else run
+        full = back.emit("sum", full, axes=axes, scale=scale)
+        scale = 1.0
+    return full if full.type.shape == shape else back.emit("reshape", full, shape=shape)

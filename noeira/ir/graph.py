@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from noeira.ir.kinds import Kind, kind_called
+from noeira.ir.layouts import Layout, Member
 from noeira.ir.orders import laid
-from noeira.ir.types import Layout, Member, TensorType
+from noeira.ir.types import TensorType
 from noeira.ir.value import Value
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
+from noeira.ir.layouts import Layout
 from noeira.ir.ranges import Numbers
-from noeira.ir.types import Layout
 from noeira.ir.value import Value
 
 # Of passes, whose text says them: [["*.bias", [["lr_factor", 0.1]]], ["0.*", [["frozen", true]]]].

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from noeira.ir.graph import State
+from noeira.ir.layouts import Layout
 from noeira.ir.orders import member_of
 from noeira.ir.random import INITIAL_STREAM, Distribution, write
 from noeira.ir.states import SEED
-from noeira.ir.types import Layout, computed
+from noeira.ir.types import computed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from noeira.errors import VerifyError
 from noeira.ir.broadcasting import aligned
-from noeira.ir.types import Member, TensorType
+from noeira.ir.layouts import Member
+from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np

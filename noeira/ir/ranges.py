@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from noeira.errors import ShapeError, VerifyError
-from noeira.ir.types import Layout, Range, aligned
+from noeira.ir.layouts import Layout, Range, aligned
 
 Numbers = tuple[tuple[str, float], ...]
 

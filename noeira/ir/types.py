@@ -1,5 +1,4 @@
-"""The dtypes, one row each; the types of values, a dtype and a shape; and the layouts that name the
-parts of flat states.
+"""The dtypes, one row each, and the types of values, a dtype and a shape.
 
 What a value is stored as and what its elements are computed in are two things. A 16-bit float is
 f32 as soon as it is read, and is rounded to the nearest, ties to even, each time it is stored: also
@@ -9,7 +8,7 @@ the values between the ops of one kernel, so that a fused kernel gives the bits 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -93,8 +92,6 @@ def computed_in(dtypes: Iterable[str]) -> str:
     return max(wide, key=DTYPE_BYTES.__getitem__, default="")
 
 
-# Members of a layout start at multiples of 32 elements: 64-byte aligned even in 16 bits.
-LAYOUT_ALIGNMENT = 32
 # Bytes: where a value begins in memory, of the host and of a device.
 ALIGNMENT = 64
 
@@ -149,91 +146,3 @@ class TensorType:
 
 
 Types = tuple[TensorType, ...]
-
-
-@dataclass(frozen=True)
-class Range:
-    """Elements start … stop of a flat tensor, `stop` not included, and the numbers that are theirs:
-    `0:203264`, `64:96 (weight_decay = 0.0)`.
-    """
-
-    start: int
-    stop: int
-    numbers: tuple[tuple[str, float], ...] = ()
-
-    def __str__(self) -> str:
-        numbers = ", ".join(f"{name} = {value!r}" for name, value in self.numbers)
-        return f"{self.start}:{self.stop}" + (f" ({numbers})" if numbers else "")
-
-
-@dataclass(frozen=True)
-class Member:
-    """A named part of a layout: its shape, its first element, the order in which its axes lie
-    there; decay: weight decay acts on it.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    offset: int
-    decay: bool = False
-    order: str = ""
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def end(self) -> int:
-        """One past the last element."""
-        return self.offset + self.size
-
-    def __str__(self) -> str:
-        shape = f"[{', '.join(map(str, self.shape))}]"
-        order = f" {self.order}" if self.order else ""
-        return f"{self.name}: {shape}{order} @ {self.offset}{' decay' if self.decay else ''}"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How named tensors lie in one flat tensor of `size` elements; the gaps between stay zero."""
-
-    name: str
-    size: int
-    members: tuple[Member, ...]
-
-    def __str__(self) -> str:
-        lines = [f"  {member}" for member in self.members]
-        return "\n".join([f"layout @{self.name}: {self.size} {{", *lines, "}"])
-
-    def member(self, name: str) -> Member:
-        """The member called `name`; KeyError if there is none."""
-        for member in self.members:
-            if member.name == name:
-                return member
-        raise KeyError(name)
-
-
-def aligned(elements: int) -> int:
-    """The next multiple of the layout's alignment."""
-    return -(-elements // LAYOUT_ALIGNMENT) * LAYOUT_ALIGNMENT
-
-
-NO_ORDERS: Mapping[str, str] = {}
-
-
-def lay_out(
-    name: str,
-    shapes: Mapping[str, tuple[int, ...]],
-    decayed: Collection[str] = (),
-    orders: Mapping[str, str] = NO_ORDERS,
-) -> Layout:
-    """Place tensors one after the other, in the order given; weight decay acts on some. orders: in
-    which the axes of some lie.
-    """
-    offset, members = 0, list[Member]()
-    for member, shape in shapes.items():
-        order = orders.get(member, "")
-        members.append(Member(member, shape, offset, member in decayed, order))
-        offset = aligned(members[-1].end)
-    return Layout(name, offset, tuple(members))

@@ -13,10 +13,11 @@ from dataclasses import replace
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.fused import check_body
 from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
+from noeira.ir.layouts import LAYOUT_ALIGNMENT, Layout
 from noeira.ir.op import IndexLimit
 from noeira.ir.storage import Holding
 from noeira.ir.text.printer import graph_text, node_head
-from noeira.ir.types import DTYPE_BYTES, INDICES, LAYOUT_ALIGNMENT, Layout
+from noeira.ir.types import DTYPE_BYTES, INDICES
 
 NAME = re.compile(r"[\w.~^]+")
 

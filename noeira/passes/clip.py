@@ -21,10 +21,10 @@ from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.groups import Groups, numbers_by_member
+from noeira.ir.layouts import Layout
 from noeira.ir.op import Op, op
 from noeira.ir.ranges import ranges_of
 from noeira.ir.states import CLIP, CLIPPED, GRAD_NORM
-from noeira.ir.types import Layout
 from noeira.passes.base import Extends, parameters
 from noeira.passes.shared import newest_gradients
 

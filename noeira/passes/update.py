@@ -22,11 +22,11 @@ from noeira.ir.attributes import filled
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.groups import Groups, numbers_by_member
+from noeira.ir.layouts import Layout
 from noeira.ir.op import OPS, op
 from noeira.ir.ops.optimizer import Optimizer
 from noeira.ir.ranges import ranges_of
 from noeira.ir.states import CLIP, GRAD_NORM, LOSS, OK, RATE, optimizer_state
-from noeira.ir.types import Layout
 from noeira.passes.base import Extends, defined, parameters
 from noeira.passes.shared import learning_rate, made, newest_gradients, updates_made
 

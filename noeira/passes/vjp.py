@@ -22,8 +22,8 @@ from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
 from noeira.ir.graph import ROOT, ComputeGraph, Origin, Value
 from noeira.ir.groups import Groups, trained
+from noeira.ir.layouts import Layout
 from noeira.ir.states import GRADS, LOSS
-from noeira.ir.types import Layout
 from noeira.passes.base import Extends, parameters
 
 

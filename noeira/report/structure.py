@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from noeira.ir.graph import ComputeGraph, Node, Origin, State, Value, attr_items
+from noeira.ir.layouts import Range
 from noeira.ir.plan import Call, Plan
 from noeira.ir.text.dump import Dump
 from noeira.ir.text.lexer import literal
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 
 
 def dump_value(dump: Dump) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import CheckpointError
 from noeira.ir.arrays import dtype_name, in_float_dtype, overflow
 from noeira.ir.graph import TRACE, State
+from noeira.ir.layouts import Layout
 from noeira.ir.orders import member_of
 from noeira.ir.states import BUFFERS, PARAMS, is_reserved
-from noeira.ir.types import Layout
 from noeira.runtime.safetensors_header import called
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from noeira.errors import NoeiraError, ShapeError
 from noeira.ir.arrays import dtype_name, numpy_dtype
+from noeira.ir.layouts import Layout
 from noeira.ir.orders import member_of
 from noeira.ir.states import BUFFERS, GRADIENTS, PARAMS, optimizer_state
-from noeira.ir.types import ALIGNMENT, Layout, TensorType
+from noeira.ir.types import ALIGNMENT, TensorType
 from noeira.runtime.arguments import elements
 from noeira.runtime.fork import Lock
 

@@ -12,8 +12,9 @@ import noeira
 from noeira.ir.arrays import numpy_dtype, rounded, shortest
 from noeira.ir.builder import Builder
 from noeira.ir.initial import begin_state
+from noeira.ir.layouts import Range
 from noeira.ir.random import FURTHEST_NORMAL, Distribution, constant, fill
-from noeira.ir.types import DTYPES, FLOATS, Range, TensorType
+from noeira.ir.types import DTYPES, FLOATS, TensorType
 from noeira.nn import MSE, SGD, Adam, Buffer, Linear, Module, Normal
 from noeira.tracing import trace
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noeira.errors import ParseError, ShapeError, VerifyError
+from noeira.ir.layouts import Range, lay_out
 from noeira.ir.op import op
 from noeira.ir.ranges import Piece, check_ranges, distinct, pieces, ranges_of
 from noeira.ir.text.lexer import Line, literal
-from noeira.ir.types import Range, lay_out
 
 SLOW, NONE = (("lr_factor", 0.1),), (("weight_decay", 0.0),)
 

@@ -17,12 +17,13 @@ from timing import near_linear, quick
 from noeira.errors import ParseError, VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import Node, Value
+from noeira.ir.layouts import Range
 from noeira.ir.op import op
 from noeira.ir.text.dump import Dump, parse_dump, split_passes
 from noeira.ir.text.lexer import Line, literal
 from noeira.ir.text.parser import parse_graph
 from noeira.ir.text.printer import graph_text
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 from noeira.job import job_of
 from noeira.nn import Adam, CrossEntropy, Linear, LinearReLU, Sequential

@@ -26,9 +26,10 @@ from noeira.ir.graph import (
     Update,
     Value,
 )
+from noeira.ir.layouts import Layout, Member, lay_out
 from noeira.ir.op import op
 from noeira.ir.text.dump import Dump
-from noeira.ir.types import Layout, Member, TensorType, lay_out
+from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 
 

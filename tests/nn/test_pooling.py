@@ -229,7 +229,7 @@ def test_a_window_larger_than_the_image() -> None:
     )
     says(
         lambda: AvgPool2D.of(5, 1, padding=1).gives((3, 2, 9)),
-        "AvgPool2D.of(5, 1, padding=1) takes (C, H, W), not (3, 2, 9), of which it would make (3, 0, 7): "
-        "a window spans 5 cells of an axis, with 1 of padding on both sides",
+        "AvgPool2D.of(5, 1, padding=1) takes (C, H, W), not (3, 2, 9), of which it would make "
+        "(3, 0, 7): a window spans 5 cells of an axis, with 1 of padding on both sides",
         ShapeError,
     )

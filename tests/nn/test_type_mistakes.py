@@ -358,7 +358,9 @@ OWN = (
         ("MSELoss", "; did you mean MSE?"),
         ("Embedding", NOT_YET),
         ("BatchNorm1d", ": write BatchNorm1D"),
-        ("Conv2D", OWN),
+        ("Conv2d", ": write Conv2D[3, 64, 3]"),
+        ("ConvTranspose2d", ": write Conv2DTranspose[64, 32, 4]"),
+        ("AvgPool3d", ": write AvgPool3D[2]"),
         ("Quux", OWN),
     ],
 )

@@ -12,9 +12,10 @@ from sweep import Case, sample_case
 from sweep_units import C_SPLIT, CUDA_TURNS, Variant, all_ways
 
 from noeira.errors import VerifyError
+from noeira.ir.layouts import Range
 from noeira.ir.op import op
 from noeira.ir.samples import Draw, Sample
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 
 each_target = pytest.mark.parametrize("target", TARGETS)
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from noeira.ir.cost import Cost
+from noeira.ir.layouts import Range
 from noeira.ir.op import op
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 
 FLAT, ONE, STEP, OK = (
     TensorType(dtype, shape)

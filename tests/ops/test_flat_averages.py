@@ -13,7 +13,7 @@ from needs import needs_compiler
 from stepped import DTYPES, TARGETS, Stepped, update_case
 from sweep import Case
 
-from noeira.ir.types import Range
+from noeira.ir.layouts import Range
 
 SIZE, DECAY = 331, 0.9
 RANGES = (Range(0, 96), Range(128, 331, (("decay", 0.5),)))

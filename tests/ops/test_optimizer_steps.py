@@ -12,8 +12,8 @@ import pytest
 from needs import needs_compiler
 from stepped import DTYPES, TARGETS, Stepped, update_case
 
+from noeira.ir.layouts import Range
 from noeira.ir.ops.optimizer import Optimizer
-from noeira.ir.types import Range
 
 SIZE, STEPS, RATE, DECAY = 331, 20, 0.01, 0.1
 # Neighbours that only a factor of their own tells apart, one without decay, some elements that stay

@@ -17,12 +17,12 @@ import noeira
 from noeira.errors import OptionError, VerifyError
 from noeira.ir.bounded import BELOW_ONE, NOT_NEGATIVE
 from noeira.ir.graph import Attrs
+from noeira.ir.layouts import Range
 from noeira.ir.op import OPS
 from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.ops.optimizer import Optimizer as OptimizerOp
 from noeira.ir.ops.optimizer import OptimizerAttrs, OptimizerOptions
 from noeira.ir.scalar import Expr, call
-from noeira.ir.types import Range
 from noeira.nn import CrossEntropy, Linear, LinearReLU, Optimizer, Sequential
 
 

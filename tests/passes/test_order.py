@@ -12,9 +12,10 @@ from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph
 from noeira.ir.interpret import interpret
+from noeira.ir.layouts import Member
 from noeira.ir.orders import ORDERS, flattened, member_of, ordered
 from noeira.ir.text.dump import Dump, parse_dump
-from noeira.ir.types import Member, TensorType
+from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 from noeira.job import job_of
 from noeira.nn import MSE, SGD, Conv2D, ReLU, Residual, Sequential

@@ -11,8 +11,9 @@ from plan_machine import check_run
 
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Value
+from noeira.ir.layouts import lay_out
 from noeira.ir.plan import Plan
-from noeira.ir.types import TensorType, lay_out
+from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 from noeira.passes.own import Own
 from noeira.passes.schedule import Schedule

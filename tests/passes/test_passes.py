@@ -19,9 +19,10 @@ from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.gradients import gradients
 from noeira.ir.graph import ComputeGraph, Value
+from noeira.ir.layouts import lay_out
 from noeira.ir.order import topological
 from noeira.ir.text.dump import Dump, parse_dump
-from noeira.ir.types import TensorType, lay_out
+from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 from noeira.job import Job, job_of
 from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential

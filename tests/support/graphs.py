@@ -15,9 +15,10 @@ from noeira.ir.arrays import numpy_dtype
 from noeira.ir.broadcasting import common_shape
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Node, Origin, Value
+from noeira.ir.layouts import lay_out
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.text.dump import Dump
-from noeira.ir.types import TensorType, lay_out
+from noeira.ir.types import TensorType
 from noeira.job import Job, job_of
 from noeira.nn import (
     ELU,

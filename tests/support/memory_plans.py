@@ -10,9 +10,10 @@ from graphs import choose, emit, f32
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ComputeGraph, Value
+from noeira.ir.layouts import lay_out
 from noeira.ir.plan import ARENA, Plan
 from noeira.ir.storage import Memory, leaves_gaps
-from noeira.ir.types import ALIGNMENT, TensorType, lay_out, padded
+from noeira.ir.types import ALIGNMENT, TensorType, padded
 from noeira.passes.schedule import Schedule
 from noeira.planning.memory import make_plan
 

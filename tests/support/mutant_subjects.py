@@ -24,11 +24,12 @@ from noeira.codegen.kernels.gemm.product import Partition, gemm_of
 from noeira.codegen.kernels.shuffle import cuda as shuffle
 from noeira.codegen.scratch import bytes_of
 from noeira.ir.body import body_of
+from noeira.ir.layouts import Range
 from noeira.ir.op import op
 from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.plan import Choice
 from noeira.ir.samples import Draw, Sample
-from noeira.ir.types import Range, TensorType
+from noeira.ir.types import TensorType
 
 OWN = (("lr_factor", 0.5), ("weight_decay", 0.3))
 # Ranges that begin anywhere; so many that they are searched for, and each

@@ -1,4 +1,4 @@
-"""The three ops of convolutions, as ops whose kernels in C are Winograd's whatever the rule says."""
+"""The three ops of convolutions, whose kernels in C are Winograd's whatever the rule says."""
 
 from __future__ import annotations
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from noeira.ir.bounded import BELOW_ONE, NOT_NEGATIVE
+from noeira.ir.layouts import Range
 from noeira.ir.ops.flat_update import FEW_RANGES, MANY_RANGES, QUARTERS
 from noeira.ir.ops.optimizer import Optimizer, OptimizerAttrs, OptimizerOptions
 from noeira.ir.samples import Sample
 from noeira.ir.scalar import Expr, call
 from noeira.ir.states import FIRST_MOMENT, SECOND_MOMENT
-from noeira.ir.types import Range
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from noeira.ir.bounded import AT_MOST_ONE, Bounded
+from noeira.ir.layouts import Range
 from noeira.ir.ops.flat_update import FEW_RANGES, FlatUpdate
 from noeira.ir.samples import BadSample, Sample
 from noeira.ir.scalar import Expr, call, select
 from noeira.ir.states import STEP
-from noeira.ir.types import Range
 
 
 @dataclass(frozen=True)

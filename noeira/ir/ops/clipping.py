@@ -10,13 +10,14 @@ from noeira.errors import ShapeError, VerifyError
 from noeira.ir.bounded import NOT_NEGATIVE, Bounded
 from noeira.ir.checks import check_number, float_operand
 from noeira.ir.cost import Cost
+from noeira.ir.layouts import Range
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.ops.flat_update import FEW_RANGES, HALVES, MANY_RANGES, QUARTERS
 from noeira.ir.ranges import check_ranges, covered
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr, call, select, var
-from noeira.ir.types import DTYPES, Range, TensorType, computed
+from noeira.ir.types import DTYPES, TensorType, computed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,7 +4,6 @@ derivative.
 
 from __future__ import annotations
 
-import itertools
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,12 +11,12 @@ from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import scalar
 from noeira.ir.arrays import dtype_name, rounded
 from noeira.ir.attributes import declared, generic, needed, variants
-from noeira.ir.broadcasting import common_shape, neighbours, repeated_axes
+from noeira.ir.broadcasting import common_shape, misfit
 from noeira.ir.checks import check_float, check_number, expect
-from noeira.ir.gradients import Backward
+from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.orders import IMAGES, lying_along, order_in, order_together, stored
+from noeira.ir.orders import lying_along, order_in, order_together, stored
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr
 from noeira.ir.scalar_numpy import evaluate
@@ -266,40 +265,3 @@ def laid_out(types: Iterable[TensorType], dtype: str, shape: tuple[int, ...]) ->
     """
     layouts = (type.layout for type in types if type.shape == shape)
     return TensorType(dtype, shape, next(layouts, None))
-
-
-def misfit(given: Mapping[str, TensorType]) -> str:
-    """Which operand does not go together with one before it, and along which axis."""
-    pairs = itertools.combinations(given.items(), 2)
-    (other, before), (name, type) = next(
-        (a, b) for a, b in pairs if common_shape((a[1].shape, b[1].shape)) is None
-    )
-    lengths = zip(reversed(type.shape), reversed(before.shape), strict=False)
-    axis, own, length = next(
-        (-back, own, length)
-        for back, (own, length) in enumerate(lengths, 1)
-        if own != length and 1 not in (own, length)
-    )
-    return (
-        f"operand {name} is {type}, which does not fit {other}, {before}: "
-        f"axis {axis} is {own} in {name} and {length} in {other}, and only 1 is repeated"
-    )
-
-
-def reduce_to(back: Backward, full: Value, shape: tuple[int, ...], scale: float = 1.0) -> Value:
-    """`scale` times the sum of a cotangent over the axes along which an operand of that shape was
-    repeated, over each run of neighbours by itself.
-    """
-    axes = repeated_axes(shape, full.type.shape)
-    runs = neighbours(axes, full.type.shape)
-    # All but the channels of images lie side by side in memory.
-    if len(full.type.shape) in IMAGES and axes == (0, *range(2, len(full.type.shape))):
-        runs = [axes]
-    if not runs and scale != 1.0:
-        full = back.emit("scale", full, factor=scale)
-    # The last run first, so that the numbers of the axes before it stay.
-    for run in reversed(runs):
-        axes = () if len(run) == len(full.type.shape) else run
-        full = back.emit("sum", full, axes=axes, scale=scale)
-        scale = 1.0
-    return full if full.type.shape == shape else back.emit("reshape", full, shape=shape)

@@ -16,13 +16,14 @@ from noeira.ir.arrays import dtype_name
 from noeira.ir.checks import check_number, expect
 from noeira.ir.cost import Cost
 from noeira.ir.formula import Formula, formula
+from noeira.ir.layouts import Range
 from noeira.ir.op import Op
 from noeira.ir.ops.elementwise import fault_of
 from noeira.ir.ranges import check_ranges, covered, distinct, pieces
 from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.scalar import Expr, var
 from noeira.ir.states import COUNTER, FLAG, STEP
-from noeira.ir.types import DTYPES, Range, TensorType, computed
+from noeira.ir.types import DTYPES, TensorType, computed
 
 if TYPE_CHECKING:
     import numpy as np

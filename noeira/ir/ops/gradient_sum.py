@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from noeira.ir.bounded import Bounded
+from noeira.ir.layouts import Range
 from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.samples import Sample
 from noeira.ir.scalar import Expr, call, select
-from noeira.ir.types import Range
 
 
 @dataclass(frozen=True)

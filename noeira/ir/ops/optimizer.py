@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 from noeira.errors import VerifyError
 from noeira.ir.bounded import NOT_NEGATIVE, Bounded
+from noeira.ir.layouts import Range
 from noeira.ir.ops.flat_update import FlatUpdate
 from noeira.ir.scalar import Expr
 from noeira.ir.states import CLIP, LEARNING_RATE, STEP
-from noeira.ir.types import Range
 
 
 @dataclass(frozen=True)

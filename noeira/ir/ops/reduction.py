@@ -10,10 +10,10 @@ from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.broadcasting import common_shape, neighbours
 from noeira.ir.checks import check_number, float_operand
-from noeira.ir.gradients import Backward
+from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.ops.elementwise import Elementwise, reduce_to
+from noeira.ir.ops.elementwise import Elementwise
 from noeira.ir.orders import IMAGES, ORDERS, arranged, canonical, stored
 from noeira.ir.samples import BadSample, Sample, drawn, f32, i32
 from noeira.ir.scalar import Expr, var

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from noeira.ir import graph
 from noeira.ir.checks import check_number, check_rows, expect
-from noeira.ir.gradients import Backward
+from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.ops.elementwise import reduce_to
 from noeira.ir.ops.row_norm_grad import each_row, narrowed, normalized, widened
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.types import TensorType, computed

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import check_rows, expect
-from noeira.ir.gradients import Backward
+from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.ops.elementwise import reduce_to
 from noeira.ir.samples import BadSample, Draw, Sample, f32
 from noeira.ir.types import TensorType, computed
 

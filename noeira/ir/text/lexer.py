@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from noeira.errors import NoeiraError, ParseError
+from noeira.ir.layouts import Layout, Range
 from noeira.ir.orders import ORDERS, ordered
-from noeira.ir.types import DTYPE_BYTES, Layout, Range, TensorType
+from noeira.ir.types import DTYPE_BYTES, TensorType
 
 TOKEN = re.compile(
     r"""(?P<value>%[\w.~^]+) | (?P<at>@[\w.]+) | (?P<string>"(?:[^"\\]|\\.)*")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from noeira.ir.attributes import filled
 from noeira.ir.graph import Node, Origin
+from noeira.ir.layouts import Layout
 from noeira.ir.op import op
 from noeira.ir.text.lexer import Line, expected_error, parsing
-from noeira.ir.types import Layout
 from noeira.ir.value import Value
 
 ORIGIN = re.compile(r" {3}from (\S+): (.*) by (\w+)$")

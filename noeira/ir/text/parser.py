@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from noeira.errors import ParseError
 from noeira.ir.graph import TRACE, ComputeGraph, Group, Input, Region, State, Update
+from noeira.ir.layouts import Layout, Member
 from noeira.ir.orders import ORDERS
 from noeira.ir.random import Distribution
 from noeira.ir.text.lexer import Line, expected_error, parsing, significant
 from noeira.ir.text.nodes import NodeReader
-from noeira.ir.types import Layout, Member
 from noeira.ir.value import Value
 
 BY = re.compile(r" {3}by (\w+)$")

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noeira.errors import CompositionError, ShapeError
-from noeira.ir.types import Layout, lay_out
+from noeira.ir.layouts import Layout, lay_out
 from noeira.nn.core.binding import refuse_call
 from noeira.nn.core.declaration import check_declaration
 from noeira.nn.core.init import Initializer, Kaiming

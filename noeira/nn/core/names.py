@@ -1,4 +1,4 @@
-"""Names that there are not, in `noeira.nn` or of a module's tensors: one message for each, with the
+"""Names in `noeira.nn` and of a module's tensors: one message for each that there is not, with the
 name that was meant.
 """
 
@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from noeira.errors import CompositionError
+from noeira.nn.core.parameters import joined
 
 if TYPE_CHECKING:
     from noeira.nn.core.module import Module
+    from noeira.nn.core.scope import Scope
 
 
 def advice(name: str, known: Sequence[str]) -> str:
@@ -37,6 +39,24 @@ def no_param(module: type[Module], name: str) -> CompositionError:
         return CompositionError(str(tensors[name].absent(module)))
     known = ", ".join(n for n, tensor in tensors.items() if tensor.exists(module))
     return CompositionError(f"{module!r} has no parameter {name}; it has {known or 'none'}")
+
+
+def owner_of(scope: Scope, name: str, module: type[Module], owner: str) -> str:
+    """The place of the module called `owner` whose parameters and buffers another one is to have:
+    in the module of a scope, or else in the nearest around it that has one with such tensors.
+
+    Raises CompositionError if there is none.
+    """
+    every = (*module.parameters().items(), *module.buffers().items())
+    wanted, around = {path: info.shape for path, info in every}, scope.tensors
+    while True:
+        found = [scope.values.get(joined(joined(around, owner), path)) for path in wanted]
+        shapes = [None if value is None else value.type.shape for value in found]
+        if shapes == list(wanted.values()):
+            return joined(around, owner)
+        if not around:
+            raise no_owner(scope.module, name, module, owner)
+        around = around.rpartition(".")[0]
 
 
 def no_owner(around: type[Module], name: str, module: type[Module], owner: str) -> CompositionError:

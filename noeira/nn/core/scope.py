@@ -14,7 +14,7 @@ from noeira.ir.random import EVALUATION_STREAM
 from noeira.ir.states import COUNTER, DRAWS, SEED, TICK
 from noeira.nn.core.arithmetic import arithmetic
 from noeira.nn.core.binding import brief
-from noeira.nn.core.names import no_owner, no_param
+from noeira.nn.core.names import no_param, owner_of
 from noeira.nn.core.parameters import joined
 from noeira.nn.core.promise import (
     check_apart,
@@ -149,16 +149,7 @@ class Scope:
 
         Raises CompositionError if there is none.
         """
-        every = (*module.parameters().items(), *module.buffers().items())
-        wanted, around = {path: info.shape for path, info in every}, self.tensors
-        while True:
-            found = [self.values.get(joined(joined(around, owner), path)) for path in wanted]
-            shapes = [None if value is None else value.type.shape for value in found]
-            if shapes == list(wanted.values()):
-                return self.inside(name, module, joined(around, owner))
-            if not around:
-                raise no_owner(self.module, name, module, owner)
-            around = around.rpartition(".")[0]
+        return self.inside(name, module, owner_of(self, name, module, owner))
 
     def fused(self) -> Scope:
         """This place as a fused type, whose nodes are to be one kernel.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, Origin, State, Value
+from noeira.ir.layouts import Layout, lay_out
 from noeira.ir.states import BUFFERS, PARAMS
-from noeira.ir.types import Layout, TensorType, lay_out
+from noeira.ir.types import TensorType
 
 if TYPE_CHECKING:
     from noeira.nn.core.init import Initializer

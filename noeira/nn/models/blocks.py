@@ -6,6 +6,8 @@ Convolutions before a batch normalisation have no bias, which its mean would tak
 
 from __future__ import annotations
 
+from typing import Any
+
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.combinators.aliases import Short
@@ -26,7 +28,23 @@ from noeira.nn.primitives.pooling import AvgPool2D
 __all__ = ["Conv2DBatchNorm", "Conv2DBatchNormReLU", "ResBlock", "ResBlockDownsample"]
 
 
-class Conv2DBatchNorm(Short):
+class NormedConvolution(Short):
+    """The parent of convolutions without a bias and their batch normalisation, in one kernel."""
+
+    IC = size()
+    OC = size()
+    K = extent("HW")
+    STRIDE = extent("HW", 1)
+    PADDING = extent("HW", 0, least=0)
+
+    @staticmethod
+    def first_parts(b: Any) -> tuple[type[Module], ...]:
+        """Both, for these type parameters."""
+        convolution = Conv2D.of(b.IC, b.OC, b.K, b.STRIDE, b.PADDING, bias=False)
+        return convolution, BatchNorm2D[b.OC]
+
+
+class Conv2DBatchNorm(NormedConvolution):
     """`Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING, bias=False), BatchNorm2D[OC]]`, (IC, H, W) ->
     (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
 
@@ -34,39 +52,15 @@ class Conv2DBatchNorm(Short):
     `1.running_var` [OC].
     """
 
-    IC = size()
-    OC = size()
-    K = extent("HW")
-    STRIDE = extent("HW", 1)
-    PADDING = extent("HW", 0, least=0)
-    LAYERS = derived(
-        lambda b: (
-            Conv2D.of(b.IC, b.OC, b.K, b.STRIDE, b.PADDING, bias=False),
-            BatchNorm2D[b.OC],
-        )
-    )
+    LAYERS = derived(NormedConvolution.first_parts)
 
 
-class Conv2DBatchNormReLU(Short):
-    """`Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING, bias=False), BatchNorm2D[OC], ReLU]`, (IC, H, W)
-    -> (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
-
-    Parameters: `0.weight` [OC, IC, K, K], `1.gamma`, `1.beta` [OC]. Buffers: `1.running_mean`,
-    `1.running_var` [OC].
+class Conv2DBatchNormReLU(NormedConvolution):
+    """`Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING, bias=False), BatchNorm2D[OC], ReLU]`, with the
+    shapes, parameters and buffers of `Conv2DBatchNorm`.
     """
 
-    IC = size()
-    OC = size()
-    K = extent("HW")
-    STRIDE = extent("HW", 1)
-    PADDING = extent("HW", 0, least=0)
-    LAYERS = derived(
-        lambda b: (
-            Conv2D.of(b.IC, b.OC, b.K, b.STRIDE, b.PADDING, bias=False),
-            BatchNorm2D[b.OC],
-            ReLU,
-        )
-    )
+    LAYERS = derived(lambda b: (*NormedConvolution.first_parts(b), ReLU))
 
 
 def first_half(ic: int, oc: int, stride: int = 1) -> type[Module]:
@@ -89,8 +83,8 @@ def second_half(channels: int) -> type[Module]:
 
 
 class ResBlock(Module):
-    """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W), convolutions of 3x3, in two
-    kernels: the basic block of He et al. 2015, figure 5.
+    """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W), convolutions of 3x3, in
+    two kernels: the basic block of He et al. 2015, figure 5.
 
     Parameters: `conv1.weight`, `conv2.weight` [C, C, 3, 3], and of `bn1`, `bn2` those of
     BatchNorm2D.
@@ -115,12 +109,12 @@ class ResBlockDownsample(Module):
     """The block that halves images and widens them, (IC, H, W) -> (OC, ⌈H/2⌉, ⌈W/2⌉):
     relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)), conv1 with a stride of 2.
 
-    shortcut: "conv", a convolution of 1x1 with a stride of 2 and batch normalisation (option B of He
-    et al. 2015), or "pad", every second pixel with as many channels of zeros before and after
-    (option A), which has no parameters.
-    Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight` [OC, OC, 3, 3], of `bn1` and `bn2`
-    those of BatchNorm2D, and of "conv" `downsample.0.weight` [OC, IC, 1, 1] and those of
-    BatchNorm2D at `downsample.1`. Raises CompositionError for channels that cannot be padded so.
+    shortcut: "conv", a convolution of 1x1 with a stride of 2 and batch normalisation (option B of
+    He et al. 2015), or "pad", every second pixel with as many channels of zeros before and after
+    (option A), which has no parameters. Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight`
+    [OC, OC, 3, 3], of `bn1` and `bn2` those of BatchNorm2D, and of "conv" `downsample.0.weight`
+    [OC, IC, 1, 1] and those of BatchNorm2D at `downsample.1`. Raises CompositionError for channels
+    that cannot be padded so.
     """
 
     IC = size()

@@ -24,9 +24,9 @@ __all__ = [
 
 
 class CifarCNN(Network):
-    """Six convolutions of 3x3 in the manner of VGG (Simonyan and Zisserman 2014), two each of 32, 64
-    and 128 channels before a maximum that halves the image, and two linear layers: (3, 32, 32) ->
-    (CLASSES).
+    """Six convolutions of 3x3 in the manner of VGG (Simonyan and Zisserman 2014), two each of 32,
+    64 and 128 channels before a maximum that halves the image, and two linear layers: (3, 32, 32)
+    -> (CLASSES).
 
     Parameters: those of the convolutions at `conv1` … `conv6`, of the linear layers at `fc1` and
     `fc2`. Option: channels (3).
@@ -48,8 +48,8 @@ class CifarCNN(Network):
 
 
 class CifarResNet(ResNet):
-    """The parent of the residual networks for CIFAR-10 (He et al. 2015, section 4.2): three stages of
-    16, 32 and 64 channels, whose shortcuts have no parameters.
+    """The parent of the residual networks for CIFAR-10 (He et al. 2015, section 4.2): three stages
+    of 16, 32 and 64 channels, whose shortcuts have no parameters.
     """
 
     CHANNELS = size(3)
@@ -95,11 +95,12 @@ class CifarClassifier(CifarResNet):
 
 
 class ResNet20(CifarClassifier):
-    """The residual network of 20 layers for CIFAR-10, (3, H, W) -> (CLASSES) (He et al. 2015, section
-    4.2): `ResNet20`, or `ResNet20[100]`.
+    """The residual network of 20 layers for CIFAR-10, (3, H, W) -> (CLASSES) (He et al. 2015,
+    section 4.2): `ResNet20`, or `ResNet20[100]`.
 
-    Shortcuts past a halving are the paper's option A, which has no parameters. Option: channels (3).
-    Parameters have the names that are usual in PyTorch, but `gamma` and `beta`; see `resnet_names`.
+    Shortcuts past a halving are the paper's option A, which has no parameters. Option: channels
+    (3). Parameters have the names that are usual in PyTorch, but `gamma` and `beta`; see
+    `resnet_names`.
     """
 
     blocks = (3, 3, 3)

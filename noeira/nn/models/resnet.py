@@ -70,8 +70,8 @@ class ResNet(Network):
 class Photographs(ResNet):
     """The parent of those of He et al. 2015, table 1, for photographs.
 
-    stem: "imagenet", a convolution of 7x7 and a maximum of 3x3, each with a stride of 2, or "cifar",
-    a convolution of 3x3 that keeps the size, for small images.
+    stem: "imagenet", a convolution of 7x7 and a maximum of 3x3, each with a stride of 2, or
+    "cifar", a convolution of 3x3 that keeps the size, for small images.
     """
 
     STEM = choice("imagenet", "cifar")

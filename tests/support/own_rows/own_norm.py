@@ -9,10 +9,9 @@ import numpy as np
 
 from noeira.ir import graph
 from noeira.ir.checks import check_rows, expect
-from noeira.ir.gradients import Backward
+from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.ops.elementwise import reduce_to
 from noeira.ir.random import constant
 from noeira.ir.types import TensorType
 from noeira.nn import Module, Param, Scope, size
