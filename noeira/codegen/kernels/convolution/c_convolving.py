@@ -1,0 +1,77 @@
+"""How C runs a convolution, whichever of the three ops it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar, cast
+
+from noeira.codegen.anchor import anchor_of
+from noeira.codegen.c.anchor import CAnchor
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.cut import check_stages, read_cut
+from noeira.codegen.kernels.convolution.c_cut import PatchCut
+from noeira.codegen.kernels.convolution.c_direct import check_direct, direct_scratch, direct_stages
+from noeira.codegen.kernels.convolution.c_plan import PatchPlan
+from noeira.codegen.kernels.convolution.c_plan import Plans
+from noeira.codegen.kernels.convolution.c_product import PatchProduct
+from noeira.codegen.kernels.convolution.c_rule import choose_patches
+from noeira.codegen.lower import tail_code
+from noeira.codegen.scratch import Room
+from noeira.codegen.view import Elementwise
+from noeira.ir.body import Body
+from noeira.ir.geometry import Geometry
+from noeira.ir.ops.convolution import Convolving
+from noeira.ir.plan import Stage
+from noeira.ir.types import COMPUTED
+
+# What makes a product of a geometry, a dtype, and lanes of a vector.
+MakesProduct = Callable[[Geometry, str, int], PatchProduct]
+
+
+class CConvolving(CAnchor):
+    """A product of patches. makes: the product that the op is."""
+
+    dtypes = frozenset(COMPUTED)
+    Cut = PatchCut
+    makes: ClassVar[MakesProduct]
+
+    def product(self, body: Body, lanes: int) -> PatchProduct:
+        """The product that a body is."""
+        return type(self).makes(geometry_of(body), dtype_of(body), lanes)
+
+    def rule(self, body: Body, machine: ISA) -> PatchCut:
+        return choose_patches(self.product(body, machine.lanes(dtype_of(body))), machine)
+
+    def stages(self, body: Body, cut: PatchCut, machine: ISA) -> tuple[Stage, ...]:
+        return direct_stages(cut)
+
+    def scratch(self, body: Body, cut: PatchCut) -> tuple[Room, ...]:
+        return direct_scratch(self.product(body, cut.lanes), cut)
+
+    def check(self, body: Body, cut: PatchCut, machine: ISA) -> None:
+        check_direct(self.product(body, cut.lanes), cut)
+
+    def read(self, body: Body, stages: tuple[Stage, ...], machine: ISA) -> PatchCut:
+        cut = replace(read_cut(PatchCut, stages), lanes=machine.lanes(dtype_of(body)))
+        self.check(body, cut, machine)
+        check_stages(PatchCut, stages, direct_stages(cut))
+        return cut
+
+    def view(self, body: Body, machine: ISA) -> Plans:
+        return Plans(self.product(body, machine.lanes(dtype_of(body))))
+
+    def tail(self, body: Body) -> Elementwise:
+        operands = anchor_of(body).operands
+        return tail_code(body, bias=operands.index("bias") if "bias" in operands else None)
+
+
+def geometry_of(body: Body) -> Geometry:
+    """The numbers of the convolution that a body has."""
+    node = anchor_of(body)
+    return cast(Convolving, node.op).geometry(node.attrs, *node.types)
+
+
+def dtype_of(body: Body) -> str:
+    """The dtype that it sums in."""
+    return anchor_of(body).outputs[0].type.dtype

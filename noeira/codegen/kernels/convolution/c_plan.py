@@ -1,0 +1,396 @@
+"""What follows from a cut of a product of patches: tiles, panels, blocks, and their texts in C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from noeira.codegen.c.rows import LINE_BYTES, CRows
+from noeira.codegen.ctext import plus, quotient, remainder, times
+from noeira.codegen.expressions import is_short
+from noeira.codegen.kernels.convolution.c_cut import PatchCut
+from noeira.codegen.kernels.convolution.c_patches import Patches
+from noeira.codegen.kernels.convolution.c_product import PatchProduct
+from noeira.codegen.kernels.gemm.product import Partition
+from noeira.codegen.rows import pieces_of
+from noeira.codegen.view import Kernel, Operand
+from noeira.ir.types import DTYPE_BYTES
+
+# Rows of a copied block that lie so many bytes apart would share few lines of a cache.
+ALIASED_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class WalkPlan:
+    """The cut of one walk's product.
+
+    tiles: of rows; of runs that are long, each is divided alike, in `tiles_of_run`. k_blocks: of
+    steps: whole runs, or pieces of one.
+    """
+
+    product: PatchProduct
+    cut: PatchCut
+    patches: Patches
+
+    @property
+    def number(self) -> int:
+        """Which of the walks it is."""
+        return self.patches.walk.number
+
+    @property
+    def empty(self) -> bool:
+        """Whether no tap meets its places: sums of nothing."""
+        return not self.patches.runs
+
+    @cached_property
+    def by_runs(self) -> bool:
+        """Whether tiles of rows are pieces of runs of one tap: else they are of any rows."""
+        one_tap = self.patches.span == 1
+        return self.product.turned and one_tap and self.patches.length >= self.cut.tile
+
+    @cached_property
+    def row_tiles(self) -> Partition:
+        """Tiles of all rows, or of those of one run."""
+        rows = self.patches.length if self.by_runs else self.product.rows_of(self.patches)
+        return Partition(rows, pieces_of(rows, self.cut.tile))
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of rows in all."""
+        return self.row_tiles.count * (len(self.patches.runs) if self.by_runs else 1)
+
+    def tile_start(self, tile: str) -> str:
+        """C text for the first row of a tile, a C variable."""
+        if not self.by_runs:
+            return self.row_tiles.start(tile)
+        per = self.row_tiles.count
+        run = times(quotient(tile, per, self.tiles), self.patches.length)
+        if per == 1:
+            return run
+        return plus(run, self.row_tiles.start(f"({tile} % {per})"))
+
+    def tile_rows(self, tile: str) -> str:
+        """C text for its rows."""
+        if self.by_runs and self.row_tiles.count > 1:
+            return self.row_tiles.length(f"({tile} % {self.row_tiles.count})")
+        return self.row_tiles.length(tile)
+
+    @cached_property
+    def runs_of_block(self) -> int:
+        """Whole runs of a block of steps, at least one."""
+        return max(self.cut.depth // self.patches.length, 1)
+
+    @cached_property
+    def pieces(self) -> Partition:
+        """The pieces of a run of one tap that are blocks of steps; one where these are of whole
+        runs.
+        """
+        length = self.patches.length
+        return Partition(length, pieces_of(length, self.cut.depth) if self.patches.span == 1 else 1)
+
+    @cached_property
+    def chunks(self) -> Partition:
+        """Blocks of steps where these are places."""
+        steps = self.product.steps_of(self.patches)
+        return Partition(steps, pieces_of(steps, self.cut.depth))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of steps: of one that is empty the sums are stored all the same."""
+        if self.product.turned:
+            return self.chunks.count
+        if self.empty:
+            return 1
+        runs = pieces_of(len(self.patches.runs), self.runs_of_block)
+        return len(self.patches.runs) * self.pieces.count if self.pieces.count > 1 else runs
+
+    @property
+    def deepest(self) -> int:
+        """The most steps of a block."""
+        if self.product.turned:
+            return self.chunks.size
+        if self.pieces.count > 1:
+            return self.pieces.size
+        return min(self.runs_of_block, max(len(self.patches.runs), 1)) * self.patches.length
+
+    @property
+    def block_rows(self) -> int:
+        """The most rows of the product that a thread works on at a time."""
+        return min(self.cut.block, self.tiles) * self.row_tiles.size
+
+    @property
+    def copied_rows(self) -> int:
+        """The most rows of the matrix of patches that are copied at a time."""
+        return self.deepest if self.product.turned else self.block_rows
+
+    @property
+    def copied_columns(self) -> int:
+        """The most columns of it: where they are rows of the product, those of all runs that these
+        lie in.
+        """
+        if not self.product.turned:
+            return self.deepest
+        if self.by_runs:
+            return self.block_rows
+        length = self.patches.length
+        runs = min(pieces_of(self.block_rows - 1, length) + 1, len(self.patches.runs))
+        return runs * length
+
+    @property
+    def pieced(self) -> bool:
+        """Whether a block has a piece of one run: else it has whole runs."""
+        return self.by_runs or (not self.product.turned and self.pieces.count > 1)
+
+    def run_of(self, tile: str) -> str:
+        """C text for the run that a tile is a piece of."""
+        return quotient(tile, self.row_tiles.count, self.tiles)
+
+    def run_end(self, tile: str) -> str:
+        """C text for the tile behind the last of the same run."""
+        return f"({self.run_of(tile)} + 1) * {self.row_tiles.count}"
+
+    @property
+    def run_of_block(self) -> str:
+        """C text for the run that a `block` of steps is a piece of."""
+        return quotient("block", self.pieces.count, self.blocks)
+
+    @property
+    def begin_of_block(self) -> str:
+        """C text for where in the run it begins."""
+        return self.pieces.start(f"(block % {self.pieces.count})")
+
+    @property
+    def depth_of_block(self) -> str:
+        """C text for its steps."""
+        return self.pieces.length(f"(block % {self.pieces.count})")
+
+    @property
+    def units(self) -> int:
+        """What threads share evenly: tiles of rows of all parts, groups and slots."""
+        return self.tiles * self.cut.parts * self.product.groups * self.cut.slots
+
+    def part_of(self, unit: str) -> str:
+        """C text for the part of a unit."""
+        return remainder(quotient(unit, self.tiles, self.units), self.cut.parts, self.units // self.tiles)
+
+    def group_of(self, unit: str) -> str:
+        """C text for its group."""
+        inner = self.tiles * self.cut.parts
+        return remainder(quotient(unit, inner, self.units), self.product.groups, self.units // inner)
+
+    def slot_of(self, unit: str) -> str:
+        """C text for its slot."""
+        return quotient(unit, self.units // self.cut.slots, self.units)
+
+    def tile_of(self, unit: str) -> str:
+        """C text for its tile of rows."""
+        return remainder(unit, self.tiles, self.units)
+
+
+@dataclass(frozen=True)
+class PatchPlan:
+    """A product of patches that is cut."""
+
+    product: PatchProduct
+    cut: PatchCut
+
+    @cached_property
+    def walks(self) -> tuple[WalkPlan, ...]:
+        """The cuts of all walks."""
+        return tuple(WalkPlan(self.product, self.cut, one) for one in self.product.patches)
+
+    @cached_property
+    def panels(self) -> Partition:
+        """The panels of a group's columns, in vectors."""
+        width = self.product.width
+        return Partition(width, pieces_of(width, self.cut.vectors))
+
+    @cached_property
+    def parts(self) -> Partition:
+        """The parts of a group's panels."""
+        return Partition(self.panels.count, min(self.cut.parts, self.panels.count))
+
+    @property
+    def slots(self) -> Partition:
+        """The parts of the blocks of steps."""
+        return Partition(self.walks[0].blocks, min(self.cut.slots, self.walks[0].blocks))
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """The tiles that occur, (rows, vectors), the largest first."""
+        rows = {size for walk in self.walks for size in walk.row_tiles.sizes}
+        return tuple((r, v) for v in self.panels.sizes for r in sorted(rows, reverse=True))
+
+    @property
+    def chained(self) -> bool:
+        """Whether sums go from a block of steps to the next."""
+        return any(walk.blocks > 1 for walk in self.walks)
+
+    @property
+    def apart(self) -> bool:
+        """Whether blocks are summed in slots that are then added."""
+        return self.cut.slots > 1
+
+    @property
+    def placed(self) -> bool:
+        """Whether rows of a walk's product lie apart in the result."""
+        return not all(walk.patches.walk.whole for walk in self.walks) and not self.product.turned
+
+    @cached_property
+    def copy_row(self) -> int:
+        """Elements between rows of a copied block: room for a vector that begins at its last
+        element, by whole cache lines.
+        """
+        bytes = DTYPE_BYTES[self.product.dtype]
+        line = max(LINE_BYTES // bytes, self.product.lanes)
+        columns = max(walk.copied_columns for walk in self.walks)
+        row = pieces_of(columns + self.product.lanes, line) * line
+        return row + line if row * bytes % ALIASED_BYTES == 0 else row
+
+    @property
+    def copy_size(self) -> int:
+        """Elements of a copied block."""
+        return max(walk.copied_rows for walk in self.walks) * self.copy_row
+
+    @property
+    def part_width(self) -> int:
+        """The most columns of a part, in whole vectors."""
+        return self.parts.size * self.panels.size * self.product.lanes
+
+    @property
+    def block_rows(self) -> int:
+        """The most rows of the product that a thread works on at a time."""
+        return max(walk.block_rows for walk in self.walks)
+
+    @property
+    def sums_size(self) -> int:
+        """Elements of the sums that go from a block of steps to the next."""
+        return self.block_rows * self.part_width if self.chained else 0
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes that a thread has of its own."""
+        rows = self.block_rows * 8 if self.placed else 0
+        return (self.copy_size + self.sums_size) * DTYPE_BYTES[self.product.dtype] + rows
+
+    @property
+    def a_row(self) -> int:
+        """Elements of a copied block between rows of the product."""
+        return 1 if self.product.turned else self.copy_row
+
+    @property
+    def a_step(self) -> int:
+        """Elements of it between steps."""
+        return self.copy_row if self.product.turned else 1
+
+    def a_offset(self, row: int) -> int:
+        """Elements of a copied block to that row of the product."""
+        return row * self.a_row
+
+    def width(self, vectors: int) -> int:
+        """Elements of so many vectors."""
+        return vectors * self.product.lanes
+
+    def sums(self, rows: int, vectors: int) -> int:
+        """The vectors of so many rows of a tile."""
+        return rows * vectors
+
+    def sum(self, row: int, vector: int, vectors: int) -> int:
+        """The number of one of these."""
+        return row * vectors + vector
+
+    def whole(self, vectors: int) -> int:
+        """Vectors of a row of a tile that are whole wherever it lies."""
+        return vectors - 1 if self.product.rest else vectors
+
+    def is_tile(self, rows: int, vectors: int) -> str:
+        """C text of the condition that a tile has this size."""
+        heights = {height for height, _ in self.tiles}
+        widths = {width for _, width in self.tiles}
+        sizes = (("rows", heights, rows), ("vectors", widths, vectors))
+        return " && ".join(f"{name} == {size}" for name, kinds, size in sizes if len(kinds) > 1)
+
+    @property
+    def heights(self) -> frozenset[int]:
+        """The rows that tiles have."""
+        return frozenset(rows for rows, _ in self.tiles)
+
+    def b_step(self, vectors: int) -> int:
+        """Elements of the other factor between steps, for a panel of so many vectors."""
+        return self.width(vectors) if self.cut.pack else self.product.row
+
+    def run_row(self, walk: WalkPlan) -> CRows:
+        """The elements of a run."""
+        return CRows(self.product.dtype, self.product.lanes, 1, walk.patches.length)
+
+    def tile_operands(self, kernel: Kernel) -> tuple[Operand, ...]:
+        """The operands of the tail."""
+        used = {load.source for load in kernel.tail.loads}
+        used |= {store.target for store in kernel.tail.stores}
+        return tuple(one for one in kernel.operands if one.id in used and not self.apart)
+
+    def walk_operands(
+        self, kernel: Kernel, walk: WalkPlan, image: Operand, factor: Operand
+    ) -> tuple[Operand, ...]:
+        """The operands that the product of a walk needs."""
+        used = {one.id for one in self.tile_operands(kernel)}
+        used |= set() if walk.empty else {image.id}
+        used |= set() if self.cut.pack else {factor.id}
+        return tuple(one for one in kernel.operands if one.id in used)
+
+    def unroll(self, kernel: Kernel, times: int) -> str:
+        """The pragma before a loop over a tile's sums: a short tail is unrolled, so that the sums
+        go to it in registers.
+        """
+        return f"#pragma GCC unroll {times}" if is_short(kernel.tail.lines) else ""
+
+    def packed_start(self, number: int) -> int:
+        """Where the other factor of a walk begins among those that are packed."""
+        before = self.walks[:number]
+        steps = sum(self.product.steps_of(walk.patches) for walk in before)
+        return steps * self.product.groups * self.width(self.product.width)
+
+    def packed_panel(self, walk: WalkPlan) -> str:
+        """C text for where a `panel` of a `group` begins among them."""
+        steps = self.product.steps_of(walk.patches)
+        group = times("group", steps * self.width(self.product.width)) if self.product.groups > 1 else "0"
+        panel = self.panels.start("panel", self.product.lanes * steps) if self.panels.count > 1 else "0"
+        return plus(str(self.packed_start(walk.number)), group, panel)
+
+    def packed_pieces(self, walk: WalkPlan) -> int:
+        """The pieces in which a panel is packed: of places, or of taps."""
+        return walk.chunks.count if self.product.turned else len(walk.patches.walk.taps)
+
+    def packed_items(self, walk: WalkPlan) -> int:
+        """These pieces of all panels and groups."""
+        return self.packed_pieces(walk) * self.panels.count * self.product.groups
+
+    def packed_piece(self, walk: WalkPlan) -> str:
+        """C text for the piece of an `item`."""
+        return remainder("item", self.packed_pieces(walk), self.packed_items(walk))
+
+    def panel_of_item(self, walk: WalkPlan) -> str:
+        """C text for its panel."""
+        pieces = self.packed_pieces(walk)
+        text = quotient("item", pieces, self.packed_items(walk))
+        return remainder(text, self.panels.count, self.packed_items(walk) // pieces)
+
+    def group_of_item(self, walk: WalkPlan) -> str:
+        """C text for its group."""
+        inner = self.packed_pieces(walk) * self.panels.count
+        return quotient("item", inner, self.packed_items(walk))
+
+    def panel_width(self, panel: str) -> str:
+        """C text for the elements of a row of a panel."""
+        return times(self.panels.length(panel), self.product.lanes)
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What a template sees: a product of patches before it is cut."""
+
+    product: PatchProduct
+
+    def plan(self, cut: PatchCut) -> PatchPlan:
+        """The product, cut."""
+        return PatchPlan(self.product, cut)
