@@ -10,6 +10,7 @@ how many there are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from noeira.codegen.cut import option
 
@@ -32,3 +33,4 @@ class PatchCut:
     pack: bool = option(False, stage="direct")
     split: bool = option(False, stage="direct")
     lanes: int = 0
+    by_channels: ClassVar[bool] = False

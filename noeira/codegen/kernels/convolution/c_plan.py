@@ -237,10 +237,17 @@ class PatchPlan:
         return not all(walk.patches.walk.whole for walk in self.walks) and not self.product.turned
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether the matrix of patches is the image as it lies: of a kernel of one tap."""
+        return len(self.walks) == 1 and self.walks[0].patches.walk.plain
+
+    @cached_property
     def copy_row(self) -> int:
         """Elements between rows of a copied block: room for a vector that begins at its last
-        element, by whole cache lines.
+        element, by whole cache lines. Of the image, if that is the matrix.
         """
+        if self.plain:
+            return self.walks[0].patches.walk.channels
         bytes = DTYPE_BYTES[self.product.dtype]
         line = max(LINE_BYTES // bytes, self.product.lanes)
         columns = max(walk.copied_columns for walk in self.walks)
@@ -250,6 +257,8 @@ class PatchPlan:
     @property
     def copy_size(self) -> int:
         """Elements of a copied block."""
+        if self.plain:
+            return 0
         return max(walk.copied_rows for walk in self.walks) * self.copy_row
 
     @property

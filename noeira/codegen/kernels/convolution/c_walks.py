@@ -122,6 +122,14 @@ class Walk:
         return all(axis.step == 1 for axis in self.axes)
 
     @property
+    def plain(self) -> bool:
+        """Whether it meets all pixels in order, each with one tap."""
+        return self.whole and all(
+            axis.offsets == (0,) and axis.stride == 1 and axis.count == axis.size
+            for axis in self.axes
+        )
+
+    @property
     def image_row(self) -> int:
         """Elements of a row of the image."""
         return self.axes[2].size * self.channels

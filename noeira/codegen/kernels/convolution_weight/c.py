@@ -10,3 +10,4 @@ class CConvolutionWeight(CConvolving):
     """Patches of x, transposed, times the cotangent of y."""
 
     stem, makes = "convolution_weight", weight_product
+    summed = True
