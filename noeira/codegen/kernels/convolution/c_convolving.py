@@ -22,7 +22,6 @@ from noeira.codegen.kernels.convolution.c_depthwise import (
     is_depthwise,
 )
 from noeira.codegen.kernels.convolution.c_direct import check_direct, direct_scratch, direct_stages
-from noeira.codegen.kernels.convolution.c_plan import PatchPlan
 from noeira.codegen.kernels.convolution.c_plan import Plans
 from noeira.codegen.kernels.convolution.c_product import PatchProduct
 from noeira.codegen.kernels.convolution.c_rule import choose_patches
@@ -68,11 +67,15 @@ class CConvolving(CAnchor):
         return choose_patches(self.product(body, machine.lanes(dtype_of(body))), machine)
 
     def stages(self, body: Body, cut: ConvolutionCut, machine: ISA) -> tuple[Stage, ...]:
-        return depthwise_stages(cut) if isinstance(cut, DepthwiseCut) else direct_stages(cut)
+        if isinstance(cut, DepthwiseCut):
+            return depthwise_stages(cut)
+        return direct_stages(self.product(body, cut.lanes), cut)
 
     def scratch(self, body: Body, cut: ConvolutionCut) -> tuple[Room, ...]:
         if isinstance(cut, DepthwiseCut):
-            return depthwise_scratch(depthwise_of(geometry_of(body), self.stem, dtype_of(body), PLAIN), cut)
+            return depthwise_scratch(
+                depthwise_of(geometry_of(body), self.stem, dtype_of(body), PLAIN), cut
+            )
         return direct_scratch(self.product(body, cut.lanes), cut)
 
     def check(self, body: Body, cut: ConvolutionCut, machine: ISA) -> None:

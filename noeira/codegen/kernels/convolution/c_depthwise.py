@@ -55,8 +55,7 @@ class Taps:
 
 @dataclass(frozen=True)
 class Column:
-    """A pixel that some of neighbouring places meet: where it is, and the places with their taps.
-    """
+    """A pixel that some neighbouring places meet: where it is, and the places with their taps."""
 
     distance: int
     pairs: tuple[tuple[int, int], ...]
@@ -108,12 +107,12 @@ class Line:
 
     def tests(self, taps: str) -> str:
         """C text of the condition that taps meet lines that the image has; empty if all do."""
-        pairs = zip("zy", self.walk.axes[:2], strict=True)
-        return " && ".join(
-            f"(unsigned long)({plus(self.at(name, axis.stride), f'{name}_of[{taps}]')}) < {axis.size}"
-            for name, axis in pairs
-            if axis.checked
-        )
+        found = list[str]()
+        for name, axis in zip("zy", self.walk.axes[:2], strict=True):
+            if axis.checked:
+                met = plus(self.at(name, axis.stride), f"{name}_of[{taps}]")
+                found.append(f"(unsigned long)({met}) < {axis.size}")
+        return " && ".join(found)
 
     def at(self, name: str, stride: int = 1) -> str:
         """C text for the number of a `line` along an axis, times a number."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from noeira.codegen.c.anchor import CAnchor
-from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import written
 from noeira.codegen.kernels.convolution.c_cut import PatchCut
 from noeira.codegen.kernels.convolution.c_plan import PatchPlan
 from noeira.codegen.kernels.convolution.c_product import PatchProduct
-from noeira.codegen.kernels.convolution.c_rule import choose_patches
 from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.plan import Stage
@@ -19,19 +16,19 @@ OWN_BYTES = 1 << 21
 TILE_VECTORS = 64
 
 
-def direct_stages(cut: PatchCut) -> tuple[Stage, ...]:
+def direct_stages(product: PatchProduct, cut: PatchCut) -> tuple[Stage, ...]:
     """The stages of a cut."""
     options = (("split", True),) if cut.split else ()
     first = (Stage("pack", options),) if cut.pack else ()
-    last = (Stage("total", options),) if cut.slots > 1 else ()
+    last = (Stage("total", options),) if PatchPlan(product, cut).apart else ()
     return (*first, Stage("direct", written(cut, "direct")), *last)
 
 
 def direct_scratch(product: PatchProduct, cut: PatchCut) -> tuple[Room, ...]:
     """What its stages share."""
     packed = (Room("packed", product.dtype, product.packed_size),) if cut.pack else ()
-    sums = cut.slots * product.size
-    return (*packed, *((Room("partial", product.dtype, sums),) if cut.slots > 1 else ()))
+    partial = Room("partial", product.dtype, cut.slots * product.made)
+    return (*packed, partial) if PatchPlan(product, cut).apart else packed
 
 
 def check_direct(product: PatchProduct, cut: PatchCut) -> None:
@@ -50,7 +47,8 @@ def check_direct(product: PatchProduct, cut: PatchCut) -> None:
     blocks = plan.walks[0].blocks if product.turned else 1
     if cut.slots > blocks:
         raise VerifyError(f"direct: slots must be at most {blocks} here")
-    if not cut.pack and (product.crossed or product.rest):
+    read_otherwise = product.crossed or product.rest or (product.bundle > 1 and not product.turned)
+    if not cut.pack and read_otherwise:
         raise VerifyError("direct: pack must be true, since the factor is read otherwise")
     if cut.tile * cut.vectors > TILE_VECTORS:
         raise VerifyError(

@@ -17,16 +17,22 @@ from noeira.ir.geometry import Geometry
 
 @dataclass(frozen=True)
 class PatchProduct:
-    """Of each group, for each walk: patches [places, steps] times factor [steps, columns], or, where
-    they are `turned`, transposed patches [steps, places] times factor [places, columns].
+    """Of each bundle of groups, for each walk: patches [places, steps] times factor [steps,
+    columns], or, where they are `turned`, transposed patches [steps, places] times factor [places,
+    columns].
 
-    rows: of the result; groups, columns: of each. row: elements of a row of the other factor as it
-    lies, [*K, C/groups, F] of a weight, [places, F] of a cotangent. crossed: whether columns of the
-    product are rows of the weight, each of so many elements in a row: filters of a group.
+    Groups of few columns are taken together as one product, a `bundle` of them filling a vector:
+    the factor then has zeros where a column is of another group than a step, or, where patches are
+    turned, what is made there is left out of the result.
+
+    groups: bundles; own, columns: channels of one in the image, and of its product. rows: of the
+    result. row: elements of a row of the other factor as it lies, [*K, C/groups, F] of a weight,
+    [places, F] of a cotangent. crossed: whether columns of the product are rows of the weight.
     """
 
     walks: tuple[Walk, ...]
     groups: int
+    bundle: int
     own: int
     columns: int
     rows: int
@@ -43,18 +49,38 @@ class PatchProduct:
 
     @property
     def all_columns(self) -> int:
-        """Columns of all groups."""
+        """Columns of all bundles."""
         return self.groups * self.columns
+
+    @property
+    def group_own(self) -> int:
+        """Channels of a group in the image."""
+        return self.own // self.bundle
+
+    @property
+    def group_columns(self) -> int:
+        """Columns of a group."""
+        return self.columns // self.bundle
+
+    @property
+    def all_groups(self) -> int:
+        """Groups in all."""
+        return self.groups * self.bundle
 
     @property
     def tap_size(self) -> int:
         """Elements of a tap of the weight."""
-        return self.own * self.row
+        return self.row * (self.group_columns if self.crossed else self.group_own)
 
     @property
-    def size(self) -> int:
-        """Elements of the result."""
-        return self.rows * self.all_columns
+    def diagonal(self) -> bool:
+        """Whether the result is what is made for steps and columns of the same group alone."""
+        return self.turned and self.bundle > 1
+
+    @property
+    def made(self) -> int:
+        """Elements that are made, for the result or to be left out."""
+        return self.rows * (self.bundle if self.turned else 1) * self.all_columns
 
     @property
     def width(self) -> int:
@@ -70,11 +96,6 @@ class PatchProduct:
     def grid(self) -> CRows:
         """The result as the elements that a tail runs over."""
         return CRows(self.dtype, self.lanes, self.rows, self.all_columns)
-
-    @property
-    def flat(self) -> CRows:
-        """The result as one row."""
-        return CRows(self.dtype, self.lanes, 1, self.size)
 
     def rows_of(self, patches: Patches) -> int:
         """Rows of the product of a walk."""
@@ -107,28 +128,47 @@ class PatchProduct:
         return 2 * pairs * self.all_columns
 
 
+def bundled(groups: int, columns: int, lanes: int) -> int:
+    """How many groups of so many columns are taken together."""
+    return next(
+        n for n in range(groups, 0, -1) if groups % n == 0 and (n * columns <= lanes or n == 1)
+    )
+
+
+def product_of(g: Geometry, rows: int, dtype: str, lanes: int, **kind: bool) -> PatchProduct:
+    """A product of the groups' channels and filters. kind: whether it is `turned`, `crossed`."""
+    own, columns = g.channels_of_group, g.filters_of_group
+    if kind["crossed"]:
+        own, columns = columns, own
+    bundle = bundled(g.groups, columns, lanes)
+    return PatchProduct(
+        walks_of(g, adjoint=kind["crossed"]),
+        g.groups // bundle,
+        bundle,
+        own * bundle,
+        columns * bundle,
+        rows,
+        g.filters,
+        kind["turned"],
+        kind["crossed"],
+        dtype,
+        lanes,
+    )
+
+
 def forward_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
     """y of x and the weight."""
-    walks = walks_of(g, adjoint=False)
-    own, columns = g.channels_of_group, g.filters_of_group
     rows = g.batch * g.pixels
-    return PatchProduct(
-        walks, g.groups, own, columns, rows, g.filters, False, False, dtype, lanes
-    )
+    return product_of(g, rows, dtype, lanes, turned=False, crossed=False)
 
 
 def image_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
     """The cotangent of x, of that of y and the weight."""
-    walks = walks_of(g, adjoint=True)
-    own, columns = g.filters_of_group, g.channels_of_group
     rows = g.batch * math.prod(g.size)
-    return PatchProduct(walks, g.groups, own, columns, rows, g.filters, False, True, dtype, lanes)
+    return product_of(g, rows, dtype, lanes, turned=False, crossed=True)
 
 
 def weight_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
     """The cotangent of the weight, of x and the cotangent of y."""
-    walks = walks_of(g, adjoint=False)
-    own, columns = g.channels_of_group, g.filters_of_group
-    return PatchProduct(
-        walks, g.groups, own, columns, g.taps * own, g.filters, True, False, dtype, lanes
-    )
+    rows = g.taps * g.channels_of_group
+    return product_of(g, rows, dtype, lanes, turned=True, crossed=False)

@@ -25,6 +25,7 @@ PLACES = 256
 FEW_UNITS = 16
 # The other factor is copied first where rows are enough that it pays.
 PACKING_ROWS = 64
+PACKING_PLACES = 384
 
 
 def choose_patches(product: PatchProduct, isa: ISA) -> PatchCut:
@@ -36,9 +37,10 @@ def choose_patches(product: PatchProduct, isa: ISA) -> PatchCut:
         depth = max(product.most_steps, 1)
     else:
         depth = pieces_of(product.most_steps, pieces_of(product.most_steps, LONGEST_BLOCK))
-    packs = product.most_rows >= PACKING_ROWS or product.crossed or product.rest > 0
+    packs = product.most_rows >= PACKING_ROWS or product.crossed or product.bundle > 1
     if product.turned:
-        packs = product.width > vectors or product.rest > 0
+        packs = product.width > vectors and product.most_rows >= PACKING_PLACES
+    packs = packs or product.rest > 0
     split = product.flops >= SHARED_FLOPS
     cut = PatchCut(
         tile=tile,
@@ -56,7 +58,7 @@ def tile_of(product: PatchProduct, isa: ISA) -> tuple[int, int]:
     """Rows and vectors of a tile, of least estimated work."""
     steps = max(product.most_steps, 1)
     gemm = Gemm(product.most_rows, product.columns, steps, "", "", "")
-    rows, panels = tilings_by_cost(gemm, product.dtype, isa)[0]
+    rows, panels = tilings_by_cost(gemm, product.dtype, isa, even=False)[0]
     return rows.size, panels.size
 
 

@@ -52,9 +52,7 @@ class Axis:
     @property
     def consecutive(self) -> bool:
         """Whether taps meet neighbouring pixels."""
-        return all(
-            offset == self.offsets[0] + number for number, offset in enumerate(self.offsets)
-        )
+        return all(offset == self.offsets[0] + number for number, offset in enumerate(self.offsets))
 
 
 def forward(g: Geometry, axis: int) -> tuple[Axis, ...]:
@@ -68,7 +66,9 @@ def backward(g: Geometry, axis: int) -> tuple[Axis, ...]:
     """How the cotangent of x reads that of y along an axis: for each remainder by the stride."""
     stride, size, found = g.stride[axis], g.size[axis], list[Axis]()
     for start in range(min(stride, size)):
-        distances = {tap: start + g.before[axis] - tap * g.dilation[axis] for tap in range(g.kernel[axis])}
+        distances = {
+            tap: start + g.before[axis] - tap * g.dilation[axis] for tap in range(g.kernel[axis])
+        }
         met = sorted((d // stride, tap) for tap, d in distances.items() if d % stride == 0)
         offsets, taps = tuple(offset for offset, _ in met), tuple(tap for _, tap in met)
         count = -(-(size - start) // stride)
@@ -161,7 +161,9 @@ class Walk:
         `first` of some places; none for axes of one place.
         """
         axes = zip("zyx", range(AXES), strict=True)
-        along = [(name, self.counted("first", axis)) for name, axis in axes if self.axes[axis].count > 1]
+        along = [
+            (name, self.counted("first", axis)) for name, axis in axes if self.axes[axis].count > 1
+        ]
         images = [("image", self.image_of("first"))] if self.batch > 1 else []
         return (*along[::-1], *images)
 
