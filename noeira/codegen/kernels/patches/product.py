@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from noeira.codegen.c.rows import CRows
-from noeira.codegen.kernels.convolution.c_patches import Patches
-from noeira.codegen.kernels.convolution.c_walks import Walk, walks_of
+from noeira.codegen.kernels.patches.matrix import Patches
+from noeira.codegen.kernels.patches.walks import Walk, walks_of
 from noeira.codegen.rows import pieces_of
 from noeira.ir.geometry import Geometry
 
@@ -25,11 +25,13 @@ class PatchProduct:
     the factor then has zeros where a column is of another group than a step, or, where patches are
     turned, what is made there is left out of the result.
 
-    groups: bundles; own, columns: channels of one in the image, and of its product. rows: of the
+    image, factor: the operands, by name. groups: bundles; own, columns: channels of one in the image, and of its product. rows: of the
     result. row: elements of a row of the other factor as it lies, [*K, C/groups, F] of a weight,
     [places, F] of a cotangent. crossed: whether columns of the product are rows of the weight.
     """
 
+    image: str
+    factor: str
     walks: tuple[Walk, ...]
     groups: int
     bundle: int
@@ -116,6 +118,13 @@ class PatchProduct:
         return max(map(self.steps_of, self.patches))
 
     @property
+    def must_pack(self) -> bool:
+        """Whether the other factor does not lie as tiles read it: transposed, with zeros between
+        groups, or with columns that fill no whole vectors.
+        """
+        return self.crossed or self.rest > 0 or (self.bundle > 1 and not self.turned)
+
+    @property
     def packed_size(self) -> int:
         """Elements of all of the other factor, panel by panel."""
         steps = sum(map(self.steps_of, self.patches))
@@ -135,40 +144,37 @@ def bundled(groups: int, columns: int, lanes: int) -> int:
     )
 
 
-def product_of(g: Geometry, rows: int, dtype: str, lanes: int, **kind: bool) -> PatchProduct:
-    """A product of the groups' channels and filters. kind: whether it is `turned`, `crossed`."""
-    own, columns = g.channels_of_group, g.filters_of_group
-    if kind["crossed"]:
+def product_of(role: str, g: Geometry, dtype: str, lanes: int) -> PatchProduct:
+    """The product that one of the three ops is: `convolution`, y of x and the weight;
+    `transposed_convolution`, the cotangent of x of that of y and the weight; `convolution_weight`,
+    the cotangent of the weight of x and that of y.
+    """
+    rows = {
+        "convolution": g.batch * g.pixels,
+        "transposed_convolution": g.batch * math.prod(g.size),
+        "convolution_weight": g.taps * g.channels_of_group,
+    }
+    image, factor = {
+        "convolution": ("x", "weight"),
+        "transposed_convolution": ("d", "weight"),
+        "convolution_weight": ("x", "d"),
+    }[role]
+    crossed, own, columns = role == "transposed_convolution", g.channels_of_group, g.filters_of_group
+    if crossed:
         own, columns = columns, own
     bundle = bundled(g.groups, columns, lanes)
     return PatchProduct(
-        walks_of(g, adjoint=kind["crossed"]),
+        image,
+        factor,
+        walks_of(g, adjoint=crossed),
         g.groups // bundle,
         bundle,
         own * bundle,
         columns * bundle,
-        rows,
+        rows[role],
         g.filters,
-        kind["turned"],
-        kind["crossed"],
+        role == "convolution_weight",
+        crossed,
         dtype,
         lanes,
     )
-
-
-def forward_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
-    """y of x and the weight."""
-    rows = g.batch * g.pixels
-    return product_of(g, rows, dtype, lanes, turned=False, crossed=False)
-
-
-def image_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
-    """The cotangent of x, of that of y and the weight."""
-    rows = g.batch * math.prod(g.size)
-    return product_of(g, rows, dtype, lanes, turned=False, crossed=True)
-
-
-def weight_product(g: Geometry, dtype: str, lanes: int) -> PatchProduct:
-    """The cotangent of the weight, of x and the cotangent of y."""
-    rows = g.taps * g.channels_of_group
-    return product_of(g, rows, dtype, lanes, turned=True, crossed=False)

@@ -1,44 +1,14 @@
-"""Convolutions in C whose every channel has one filter of its own: vectors are channels."""
+"""The lines of places that convolutions channel by channel go along, and what a line reads."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import ClassVar
 
-from noeira.codegen.c.isa import ISA
-from noeira.codegen.c.rows import CRows
 from noeira.codegen.ctext import plus, quotient, remainder, times
-from noeira.codegen.cut import option, written
-from noeira.codegen.kernels.convolution.c_walks import Axis, Walk, walks_of
+from noeira.codegen.kernels.patches.walks import Axis, Walk
 from noeira.codegen.rows import pieces_of
-from noeira.codegen.scratch import Room
-from noeira.errors import VerifyError
-from noeira.ir.geometry import Geometry
-from noeira.ir.plan import Stage
-from noeira.ir.types import DTYPE_BYTES
-
-# Neighbouring places that are made together share what they read: more would be long code.
-MOST_WIDTH = 8
-# What lines of places of a slot read stays in the L2 cache.
-SLOT_BYTES = 1 << 18
-# Work is shared by threads from so many operations on.
-SHARED_FLOPS = 32_768
-
-
-@dataclass(frozen=True, kw_only=True)
-class DepthwiseCut:
-    """width: neighbouring places that are made together; lines: of places whose sums for a weight
-    are a slot of their own, which a stage `total` adds; 0 where there is no such sum. split:
-    whether threads share the work.
-    """
-
-    width: int = option(stage="depthwise", most=MOST_WIDTH)
-    lines: int = option(0, stage="depthwise", least=0)
-    split: bool = option(False, stage="depthwise")
-    by_channels: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -188,112 +158,3 @@ class Line:
     def weight_of(self, number: int) -> int:
         """Where a tap of the last axis lies in the weight, from the first."""
         return self.axis.taps[number] * self.walk.channels
-
-
-@dataclass(frozen=True)
-class Depthwise:
-    """What a template sees: a convolution, or an adjoint of one, channel by channel.
-
-    rows: of the result, of `channels`; taps: of the weight.
-    """
-
-    walks: tuple[Walk, ...]
-    channels: int
-    rows: int
-    taps: int
-    dtype: str
-    lanes: int
-    registers: int
-
-    @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """The lines of each walk."""
-        return tuple(map(Line, self.walks))
-
-    @property
-    def grid(self) -> CRows:
-        """The result."""
-        return CRows(self.dtype, self.lanes, self.rows, self.channels)
-
-    def slots(self, cut: DepthwiseCut) -> int:
-        """The slots of lines."""
-        return pieces_of(self.lines[0].count, cut.lines)
-
-    @property
-    def sums(self) -> int:
-        """The sums of a slot."""
-        return self.taps * self.channels
-
-    @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The taps of the two first axes, by number, in groups whose sums with those along the last
-        axis have room in registers.
-        """
-        line = self.lines[0]
-        together = max(self.registers * 3 // 4 // len(line.axis.taps), 1)
-        every = tuple(range(len(line.taps)))
-        return tuple(every[i : i + together] for i in range(0, len(every), together))
-
-    @property
-    def flops(self) -> int:
-        """Operations of all taps in all places."""
-        return 2 * self.channels * sum(walk.places * len(walk.taps) for walk in self.walks)
-
-
-def is_depthwise(g: Geometry) -> bool:
-    """Whether every channel has one filter of its own."""
-    return g.groups == g.channels == g.filters > 1
-
-
-def depthwise_of(g: Geometry, stem: str, dtype: str, isa: ISA) -> Depthwise:
-    """What an op of these three is, by the stem of its template."""
-    adjoint = stem == "transposed_convolution"
-    rows = {
-        "convolution": g.batch * g.pixels,
-        "transposed_convolution": g.batch * math.prod(g.size),
-        "convolution_weight": g.taps,
-    }
-    walks, lanes = walks_of(g, adjoint=adjoint), isa.lanes(dtype)
-    return Depthwise(walks, g.channels, rows[stem], g.taps, dtype, lanes, isa.registers)
-
-
-def choose_depthwise(view: Depthwise, summed: bool) -> DepthwiseCut:
-    """The cut by shape alone. summed: whether it is the weight that is made."""
-    line = max(view.lines, key=lambda line: len(line.walk.taps))
-    first, last = line.inside
-    inside = max(last - first, 1)
-
-    def cost(width: int) -> tuple[int, int]:
-        return inside // width * (width + 1) + inside % width * 3, -width
-
-    most = min(MOST_WIDTH, inside, view.registers // 2 - 2)
-    width = min(range(1, most + 1), key=cost)
-    split = view.flops >= SHARED_FLOPS
-    if not summed:
-        return DepthwiseCut(width=width, split=split)
-    places = line.axis.count + line.axis.size * line.axis.stride
-    line_bytes = places * view.channels * DTYPE_BYTES[view.dtype]
-    lines = min(max(SLOT_BYTES // line_bytes, 1), line.count)
-    return DepthwiseCut(width=width, lines=lines, split=split)
-
-
-def depthwise_stages(cut: DepthwiseCut) -> tuple[Stage, ...]:
-    """The stages of a cut."""
-    stage = Stage("depthwise", written(cut, "depthwise"))
-    if not cut.lines:
-        return (stage,)
-    return stage, Stage("total", (("split", True),) if cut.split else ())
-
-
-def check_depthwise(view: Depthwise, cut: DepthwiseCut, summed: bool) -> None:
-    """Raises VerifyError for a cut that the template cannot make."""
-    if summed and not 0 < cut.lines <= view.lines[0].count:
-        most = view.lines[0].count
-        raise VerifyError(f"depthwise: lines must be a whole number from 1 to {most}")
-    if not summed and cut.lines:
-        raise VerifyError("depthwise: lines must be 0 here: only sums for a weight have slots")
-
-
-def depthwise_scratch(view: Depthwise, cut: DepthwiseCut) -> tuple[Room, ...]:
-    """The sums of slots."""
-    return (Room("partial", view.dtype, view.slots(cut) * view.sums),) if cut.lines else ()

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from noeira.codegen.ctext import plus, quotient, remainder, times
-from noeira.codegen.kernels.convolution.c_cut import PatchCut
-from noeira.codegen.kernels.convolution.c_patches import Patches
-from noeira.codegen.kernels.convolution.c_product import PatchProduct
+from noeira.codegen.kernels.patches.options import PatchOptions
+from noeira.codegen.kernels.patches.matrix import Patches
+from noeira.codegen.kernels.patches.product import PatchProduct
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.rows import pieces_of
 
 
 @dataclass(frozen=True)
-class WalkPlan:
+class WalkCut:
     """The cut of one walk's product.
 
     tiles: of rows; of runs that are long, each is divided alike, in `tiles_of_run`. k_blocks: of
@@ -22,7 +22,7 @@ class WalkPlan:
     """
 
     product: PatchProduct
-    cut: PatchCut
+    options: PatchOptions
     patches: Patches
 
     @property
@@ -39,13 +39,13 @@ class WalkPlan:
     def by_runs(self) -> bool:
         """Whether tiles of rows are pieces of runs of one tap: else they are of any rows."""
         one_tap = self.patches.span == 1
-        return self.product.turned and one_tap and self.patches.length >= self.cut.tile
+        return self.product.turned and one_tap and self.patches.length >= self.options.tile
 
     @cached_property
     def row_tiles(self) -> Partition:
         """Tiles of all rows, or of those of one run."""
         rows = self.patches.length if self.by_runs else self.product.rows_of(self.patches)
-        return Partition(rows, pieces_of(rows, self.cut.tile))
+        return Partition(rows, pieces_of(rows, self.options.tile))
 
     @property
     def tiles(self) -> int:
@@ -71,7 +71,7 @@ class WalkPlan:
     @cached_property
     def runs_of_block(self) -> int:
         """Whole runs of a block of steps, at least one."""
-        return max(self.cut.depth // self.patches.length, 1)
+        return max(self.options.depth // self.patches.length, 1)
 
     @cached_property
     def pieces(self) -> Partition:
@@ -79,13 +79,13 @@ class WalkPlan:
         runs.
         """
         length = self.patches.length
-        return Partition(length, pieces_of(length, self.cut.depth) if self.patches.span == 1 else 1)
+        return Partition(length, pieces_of(length, self.options.depth) if self.patches.span == 1 else 1)
 
     @cached_property
     def chunks(self) -> Partition:
         """Blocks of steps where these are places."""
         steps = self.product.steps_of(self.patches)
-        return Partition(steps, pieces_of(steps, self.cut.depth))
+        return Partition(steps, pieces_of(steps, self.options.depth))
 
     @property
     def blocks(self) -> int:
@@ -109,7 +109,7 @@ class WalkPlan:
     @property
     def block_rows(self) -> int:
         """The most rows of the product that a thread works on at a time."""
-        return min(self.cut.block, self.tiles) * self.row_tiles.size
+        return min(self.options.block, self.tiles) * self.row_tiles.size
 
     @property
     def copied_rows(self) -> int:
@@ -160,24 +160,24 @@ class WalkPlan:
     @property
     def units(self) -> int:
         """What threads share evenly: tiles of rows of all parts, groups and slots."""
-        return self.tiles * self.cut.parts * self.product.groups * self.cut.slots
+        return self.tiles * self.options.parts * self.product.groups * self.options.slots
 
     def part_of(self, unit: str) -> str:
         """C text for the part of a unit."""
         return remainder(
-            quotient(unit, self.tiles, self.units), self.cut.parts, self.units // self.tiles
+            quotient(unit, self.tiles, self.units), self.options.parts, self.units // self.tiles
         )
 
     def group_of(self, unit: str) -> str:
         """C text for its group."""
-        inner = self.tiles * self.cut.parts
+        inner = self.tiles * self.options.parts
         return remainder(
             quotient(unit, inner, self.units), self.product.groups, self.units // inner
         )
 
     def slot_of(self, unit: str) -> str:
         """C text for its slot."""
-        return quotient(unit, self.units // self.cut.slots, self.units)
+        return quotient(unit, self.units // self.options.slots, self.units)
 
     def tile_of(self, unit: str) -> str:
         """C text for its tile of rows."""

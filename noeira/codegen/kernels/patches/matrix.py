@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import product
 
 from noeira.codegen.ctext import plus
-from noeira.codegen.kernels.convolution.c_walks import Walk
+from noeira.codegen.kernels.patches.walks import Walk
 
 # Up to so many channels, neighbouring taps are one run: longer ones gain nothing.
 MERGED_CHANNELS = 32

@@ -1,4 +1,11 @@
-"""What follows from a cut of a product of patches: panels, memory of a thread, and texts in C."""
+"""How convolutions are cut in C as products of matrices of patches: the cut, and what follows.
+
+Of a walk's matrix of patches a thread copies a block, as many rows as some tiles have by as many
+columns as a block of steps: each panel of the other factor then goes through all of these tiles.
+The sums of a tile stay in registers over a block of steps; those of several blocks are added in
+order, in the thread's own memory. So the bits of an element do not depend on which thread makes it,
+nor on how many there are.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +13,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from noeira.codegen.c.rows import LINE_BYTES, CRows
+from noeira.codegen.cut import written
 from noeira.codegen.ctext import plus, quotient, remainder, times
 from noeira.codegen.expressions import is_short
-from noeira.codegen.kernels.convolution.c_cut import PatchCut
-from noeira.codegen.kernels.convolution.c_product import PatchProduct
-from noeira.codegen.kernels.convolution.c_walk_plan import WalkPlan
+from noeira.codegen.kernels.patches.options import STAGE, PatchOptions
+from noeira.codegen.kernels.patches.product import PatchProduct
+from noeira.codegen.kernels.patches.walk_cut import WalkCut
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.rows import pieces_of
+from noeira.codegen.scratch import Room
 from noeira.codegen.view import Kernel, Operand
+from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
 
 # Rows of a copied block that lie so many bytes apart would share few lines of a cache.
@@ -21,32 +31,48 @@ ALIASED_BYTES = 2048
 
 
 @dataclass(frozen=True)
-class PatchPlan:
+class PatchCut:
     """A product of patches that is cut."""
 
     product: PatchProduct
-    cut: PatchCut
+    options: PatchOptions
+
+    template = "patches"
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages as they stand in a plan."""
+        split = (("split", True),) if self.options.split else ()
+        first = (Stage("pack", split),) if self.options.pack else ()
+        last = (Stage("total", split),) if self.apart else ()
+        return (*first, Stage(STAGE, written(self.options, STAGE)), *last)
+
+    def rooms(self) -> tuple[Room, ...]:
+        """What the stages share."""
+        dtype, slots = self.product.dtype, self.options.slots
+        packed = (Room("packed", dtype, self.product.packed_size),) if self.options.pack else ()
+        partial = (Room("partial", dtype, slots * self.product.made),) if self.apart else ()
+        return packed + partial
 
     @cached_property
-    def walks(self) -> tuple[WalkPlan, ...]:
+    def walks(self) -> tuple[WalkCut, ...]:
         """The cuts of all walks."""
-        return tuple(WalkPlan(self.product, self.cut, one) for one in self.product.patches)
+        return tuple(WalkCut(self.product, self.options, one) for one in self.product.patches)
 
     @cached_property
     def panels(self) -> Partition:
         """The panels of a group's columns, in vectors."""
         width = self.product.width
-        return Partition(width, pieces_of(width, self.cut.vectors))
+        return Partition(width, pieces_of(width, self.options.vectors))
 
     @cached_property
     def parts(self) -> Partition:
         """The parts of a group's panels."""
-        return Partition(self.panels.count, min(self.cut.parts, self.panels.count))
+        return Partition(self.panels.count, min(self.options.parts, self.panels.count))
 
     @property
     def slots(self) -> Partition:
         """The parts of the blocks of steps."""
-        return Partition(self.walks[0].blocks, min(self.cut.slots, self.walks[0].blocks))
+        return Partition(self.walks[0].blocks, min(self.options.slots, self.walks[0].blocks))
 
     @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
@@ -64,7 +90,7 @@ class PatchPlan:
         """Whether a last stage makes the result of sums that are made apart: of several slots, or
         of groups that are taken together.
         """
-        return self.cut.slots > 1 or self.product.diagonal
+        return self.options.slots > 1 or self.product.diagonal
 
     @property
     def placed(self) -> bool:
@@ -161,9 +187,9 @@ class PatchPlan:
 
     def b_step(self, vectors: int) -> int:
         """Elements of the other factor between steps, for a panel of so many vectors."""
-        return self.width(vectors) if self.cut.pack else self.product.row
+        return self.width(vectors) if self.options.pack else self.product.row
 
-    def run_row(self, walk: WalkPlan) -> CRows:
+    def run_row(self, walk: WalkCut) -> CRows:
         """The elements of a run."""
         return CRows(self.product.dtype, self.product.lanes, 1, walk.patches.length)
 
@@ -174,12 +200,12 @@ class PatchPlan:
         return tuple(one for one in kernel.operands if one.id in used and not self.apart)
 
     def walk_operands(
-        self, kernel: Kernel, walk: WalkPlan, image: Operand, factor: Operand
+        self, kernel: Kernel, walk: WalkCut, image: Operand, factor: Operand
     ) -> tuple[Operand, ...]:
         """The operands that the product of a walk needs."""
         used = {one.id for one in self.tile_operands(kernel)}
         used |= set() if walk.empty else {image.id}
-        used |= set() if self.cut.pack else {factor.id}
+        used |= set() if self.options.pack else {factor.id}
         return tuple(one for one in kernel.operands if one.id in used)
 
     def unroll(self, kernel: Kernel, times: int) -> str:
@@ -194,7 +220,7 @@ class PatchPlan:
         steps = sum(self.product.steps_of(walk.patches) for walk in before)
         return steps * self.product.groups * self.width(self.product.width)
 
-    def packed_panel(self, walk: WalkPlan) -> str:
+    def packed_panel(self, walk: WalkCut) -> str:
         """C text for where a `panel` of a `group` begins among them."""
         steps = self.product.steps_of(walk.patches)
         group = (
@@ -207,25 +233,25 @@ class PatchPlan:
         )
         return plus(str(self.packed_start(walk.number)), group, panel)
 
-    def packed_pieces(self, walk: WalkPlan) -> int:
+    def packed_pieces(self, walk: WalkCut) -> int:
         """The pieces in which a panel is packed: of places, or of taps."""
         return walk.chunks.count if self.product.turned else len(walk.patches.walk.taps)
 
-    def packed_items(self, walk: WalkPlan) -> int:
+    def packed_items(self, walk: WalkCut) -> int:
         """These pieces of all panels and groups."""
         return self.packed_pieces(walk) * self.panels.count * self.product.groups
 
-    def packed_piece(self, walk: WalkPlan) -> str:
+    def packed_piece(self, walk: WalkCut) -> str:
         """C text for the piece of an `item`."""
         return remainder("item", self.packed_pieces(walk), self.packed_items(walk))
 
-    def panel_of_item(self, walk: WalkPlan) -> str:
+    def panel_of_item(self, walk: WalkCut) -> str:
         """C text for its panel."""
         pieces = self.packed_pieces(walk)
         text = quotient("item", pieces, self.packed_items(walk))
         return remainder(text, self.panels.count, self.packed_items(walk) // pieces)
 
-    def group_of_item(self, walk: WalkPlan) -> str:
+    def group_of_item(self, walk: WalkCut) -> str:
         """C text for its group."""
         inner = self.packed_pieces(walk) * self.panels.count
         return quotient("item", inner, self.packed_items(walk))
@@ -246,13 +272,3 @@ class PatchPlan:
         """C text for the elements of a row of a panel."""
         return times(self.panels.length(panel), self.product.lanes)
 
-
-@dataclass(frozen=True)
-class Plans:
-    """What a template sees: a product of patches before it is cut."""
-
-    product: PatchProduct
-
-    def plan(self, cut: PatchCut) -> PatchPlan:
-        """The product, cut."""
-        return PatchPlan(self.product, cut)
