@@ -61,6 +61,13 @@ def threads(text: str) -> int:
     return int(text)
 
 
+def convolution(text: str) -> str:
+    """`auto`, `direct` or `winograd2`."""
+    if text not in ("auto", "direct", "winograd2"):
+        raise ValueError("expected auto, direct or winograd2")
+    return text
+
+
 def check_settings() -> None:
     """Raises NoeiraError for a setting that cannot be read, before hours of work need it."""
     for setting in SETTINGS:
@@ -130,6 +137,13 @@ CHOICES: Setting[Path | None] = Setting(
     Path,
     "Table of tuned choices, as `noeira tune` writes it, for every compile that is not given one.",
 )
+CONV: Setting[str] = Setting(
+    "NOEIRA_CONV",
+    "auto",
+    convolution,
+    "How C makes 3x3 convolutions with stride 1 in f32: auto, by Winograd's F(4x4, 3x3) where that "
+    "is faster; direct, never so; winograd2, by F(2x2, 3x3), which is slower and more exact.",
+)
 SETTINGS: tuple[Setting, ...] = (
     THREADS,
     CACHE,
@@ -141,6 +155,7 @@ SETTINGS: tuple[Setting, ...] = (
     CXX,
     EDITED,
     CHOICES,
+    CONV,
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from noeira import config
 from noeira.ir.choices import NO_CHOICES, Choices
 from noeira.ir.plan import Plan
 from noeira.runtime.c.compiled_entry import CompiledEntry
@@ -51,7 +52,7 @@ class CToolchain(Toolchain):
 
     @property
     def decided(self) -> tuple[str, ...]:
-        return self.isa.name, self.compiler.identity
+        return self.isa.name, self.compiler.identity, config.CONV.read()
 
     def entry(self, plan: Plan, library: Library, index: int = 0) -> CompiledEntry:
         from noeira.runtime.build.library import load

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from noeira.codegen.anchor import anchor_of
 from noeira.codegen.c.anchor import CAnchor
 from noeira.codegen.c.isa import ISA
-from noeira.codegen.kernels import depthwise, patches
-from noeira.codegen.kernels.depthwise.cut import DepthwiseCut
-from noeira.codegen.kernels.patches.patch_cut import PatchCut
+from noeira.codegen.kernels.convolution.c_algorithms import ConvolutionCut, choose, read
 from noeira.codegen.lower import tail_code
 from noeira.codegen.scratch import Room
 from noeira.codegen.view import Elementwise
@@ -18,8 +16,6 @@ from noeira.ir.geometry import Geometry
 from noeira.ir.ops.convolution import Convolving
 from noeira.ir.plan import Stage
 from noeira.ir.types import COMPUTED
-
-ConvolutionCut: TypeAlias = PatchCut | DepthwiseCut
 
 
 class CConvolving(CAnchor):
@@ -34,8 +30,7 @@ class CConvolving(CAnchor):
         return self.stem, geometry, anchor.outputs[0].type.dtype, machine
 
     def rule(self, body: Body, machine: ISA) -> ConvolutionCut:
-        given = self.given(body, machine)
-        return algorithm_of(given[1]).choose(*given)
+        return choose(*self.given(body, machine))
 
     def stages(self, body: Body, cut: ConvolutionCut, machine: ISA) -> tuple[Stage, ...]:
         return cut.stages()
@@ -44,8 +39,7 @@ class CConvolving(CAnchor):
         return cut.rooms()
 
     def read(self, body: Body, stages: tuple[Stage, ...], machine: ISA) -> ConvolutionCut:
-        given = self.given(body, machine)
-        return algorithm_of(given[1]).read(*given, stages)
+        return read(*self.given(body, machine), stages)
 
     def template(self, body: Body, cut: ConvolutionCut) -> str:
         return cut.template

@@ -1,4 +1,4 @@
-"""How convolutions whose every channel has one filter of its own are cut in C: vectors are channels.
+"""How convolutions whose every channel has one filter are cut in C: vectors are channels.
 
 Neighbouring places of a line share what they read. Sums for the weight are made for slots of lines,
 which do not depend on threads, and then added in order.

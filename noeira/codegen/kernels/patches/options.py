@@ -12,7 +12,7 @@ STAGE = "direct"
 
 @dataclass(frozen=True, kw_only=True)
 class PatchOptions:
-    """tile: rows of a tile, vectors: of a panel, depth: steps of a block, each at most; block: tiles
+    """tile: rows of a tile, vectors: of a panel, depth: steps of a block, at most; block: tiles
     whose part of the matrix of patches is copied at a time; parts: into which panels are divided,
     for threads to share; slots: into which blocks of steps are divided for that, whose sums are
     then added in a stage `total`; pack: whether the other factor is first copied panel by panel, in

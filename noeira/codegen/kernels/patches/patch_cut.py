@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from noeira.codegen.c.rows import LINE_BYTES, CRows
-from noeira.codegen.cut import written
 from noeira.codegen.ctext import plus, quotient, remainder, times
+from noeira.codegen.cut import written
 from noeira.codegen.expressions import is_short
+from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.kernels.patches.options import STAGE, PatchOptions
 from noeira.codegen.kernels.patches.product import PatchProduct
 from noeira.codegen.kernels.patches.walk_cut import WalkCut
-from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.rows import pieces_of
 from noeira.codegen.scratch import Room
 from noeira.codegen.view import Kernel, Operand
@@ -271,4 +271,3 @@ class PatchCut:
     def panel_width(self, panel: str) -> str:
         """C text for the elements of a row of a panel."""
         return times(self.panels.length(panel), self.product.lanes)
-

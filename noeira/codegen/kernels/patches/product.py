@@ -25,8 +25,8 @@ class PatchProduct:
     the factor then has zeros where a column is of another group than a step, or, where patches are
     turned, what is made there is left out of the result.
 
-    image, factor: the operands, by name. groups: bundles; own, columns: channels of one in the image, and of its product. rows: of the
-    result. row: elements of a row of the other factor as it lies, [*K, C/groups, F] of a weight,
+    image, factor: the operands, by name. groups: bundles; own, columns: channels of one in the
+    image, and of its product. rows: of the result. row: elements of a row of the other factor as it lies, [*K, C/groups, F] of a weight,
     [places, F] of a cotangent. crossed: whether columns of the product are rows of the weight.
     """
 
@@ -159,7 +159,8 @@ def product_of(role: str, g: Geometry, dtype: str, lanes: int) -> PatchProduct:
         "transposed_convolution": ("d", "weight"),
         "convolution_weight": ("x", "d"),
     }[role]
-    crossed, own, columns = role == "transposed_convolution", g.channels_of_group, g.filters_of_group
+    own, columns = g.channels_of_group, g.filters_of_group
+    crossed = image == "d"
     if crossed:
         own, columns = columns, own
     bundle = bundled(g.groups, columns, lanes)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noeira.codegen.c.isa import ISA
-from noeira.codegen.kernels.patches.options import PatchOptions
-from noeira.codegen.kernels.patches.patch_cut import PatchCut
-from noeira.codegen.kernels.patches.product import PatchProduct
+from noeira.codegen.cut import check_stages, read_cut
 from noeira.codegen.kernels.gemm.c_rule import SHARED_FLOPS, tilings_by_cost
 from noeira.codegen.kernels.gemm.product import Gemm
+from noeira.codegen.kernels.patches.options import STAGE, PatchOptions
+from noeira.codegen.kernels.patches.patch_cut import PatchCut
+from noeira.codegen.kernels.patches.product import PatchProduct, product_of
 from noeira.codegen.rows import pieces_of
+from noeira.errors import VerifyError
+from noeira.ir.geometry import Geometry
+from noeira.ir.plan import Stage
 
 # A copied block of the matrix of patches has a quarter of the L2 cache, which is larger where
 # vectors are; a thread works on at most so many rows at a time.

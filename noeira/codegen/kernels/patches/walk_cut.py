@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from noeira.codegen.ctext import plus, quotient, remainder, times
-from noeira.codegen.kernels.patches.options import PatchOptions
-from noeira.codegen.kernels.patches.matrix import Patches
-from noeira.codegen.kernels.patches.product import PatchProduct
 from noeira.codegen.kernels.gemm.product import Partition
+from noeira.codegen.kernels.patches.matrix import Patches
+from noeira.codegen.kernels.patches.options import PatchOptions
+from noeira.codegen.kernels.patches.product import PatchProduct
 from noeira.codegen.rows import pieces_of
 
 
@@ -79,7 +79,8 @@ class WalkCut:
         runs.
         """
         length = self.patches.length
-        return Partition(length, pieces_of(length, self.options.depth) if self.patches.span == 1 else 1)
+        one_tap = self.patches.span == 1
+        return Partition(length, pieces_of(length, self.options.depth) if one_tap else 1)
 
     @cached_property
     def chunks(self) -> Partition:
