@@ -64,9 +64,9 @@ def threads(text: str) -> int:
 
 
 def convolution(text: str) -> str:
-    """One of the ways to run convolutions."""
-    if text not in CONVOLUTIONS:
-        raise ValueError(f"expected {', '.join(CONVOLUTIONS[:-1])} or {CONVOLUTIONS[-1]}")
+    """`auto`, `direct` or `winograd2`."""
+    if text not in ("auto", "direct", "winograd2"):
+        raise ValueError("expected auto, direct or winograd2")
     return text
 
 
@@ -139,12 +139,12 @@ CHOICES: Setting[Path | None] = Setting(
     Path,
     "Table of tuned choices, as `noeira tune` writes it, for every compile that is not given one.",
 )
-CONVOLUTION: Setting[str] = Setting(
+CONV: Setting[str] = Setting(
     "NOEIRA_CONV",
     "auto",
     convolution,
-    "How C runs convolutions: `auto`, by Winograd's algorithm where that is faster; `direct`, sums "
-    "in the order of the formula alone; `winograd2`, the algorithm with smaller tiles and errors.",
+    "How C makes 3x3 convolutions with stride 1 in f32: auto, by Winograd's F(4x4, 3x3) where that "
+    "is faster; direct, never so; winograd2, by F(2x2, 3x3), which is slower and more exact.",
 )
 SETTINGS: tuple[Setting, ...] = (
     THREADS,
@@ -157,7 +157,7 @@ SETTINGS: tuple[Setting, ...] = (
     CXX,
     EDITED,
     CHOICES,
-    CONVOLUTION,
+    CONV,
 )
 
 

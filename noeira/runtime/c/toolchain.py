@@ -52,7 +52,7 @@ class CToolchain(Toolchain):
 
     @property
     def decided(self) -> tuple[str, ...]:
-        return self.isa.name, self.compiler.identity, config.CONVOLUTION.read()
+        return self.isa.name, self.compiler.identity, config.CONV.read()
 
     def entry(self, plan: Plan, library: Library, index: int = 0) -> CompiledEntry:
         from noeira.runtime.build.library import load

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from noeira.codegen.kernels.convolution.c_convolving import CConvolving
-from noeira.codegen.kernels.convolution.c_product import forward_product
 
 
 class CConvolution(CConvolving):
-    """Patches of x times the weight."""
+    """y of x and the weight."""
 
-    stem, makes = "convolution", forward_product
+    stem = "convolution"

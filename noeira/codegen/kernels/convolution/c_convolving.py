@@ -1,33 +1,13 @@
-"""How C runs a convolution, whichever of the three ops it is."""
+"""How C runs a convolution, whichever of the three ops it is: by one of several algorithms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import ClassVar, TypeAlias, cast
+from typing import Any, cast
 
-from noeira import config
 from noeira.codegen.anchor import anchor_of
 from noeira.codegen.c.anchor import CAnchor
-from noeira.codegen.c.isa import ISA, PLAIN
-from noeira.codegen.cut import check_stages, read_cut
-from noeira.codegen.kernels.convolution.c_cut import PatchCut
-from noeira.codegen.kernels.convolution.c_depthwise import (
-    Depthwise,
-    DepthwiseCut,
-    check_depthwise,
-    choose_depthwise,
-    depthwise_of,
-    depthwise_scratch,
-    depthwise_stages,
-    is_depthwise,
-)
-from noeira.codegen.kernels.convolution.c_direct import check_direct, direct_scratch, direct_stages
-from noeira.codegen.kernels.convolution.c_plan import Plans
-from noeira.codegen.kernels.convolution.c_product import PatchProduct
-from noeira.codegen.kernels.convolution.c_rule import choose_patches
-from noeira.codegen.kernels.winograd.rule import WinogradCut, choose, read
-from noeira.codegen.kernels.winograd.work import applies, pays
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.kernels.convolution.c_algorithms import ConvolutionCut, choose, read
 from noeira.codegen.lower import tail_code
 from noeira.codegen.scratch import Room
 from noeira.codegen.view import Elementwise
@@ -37,105 +17,36 @@ from noeira.ir.ops.convolution import Convolving
 from noeira.ir.plan import Stage
 from noeira.ir.types import COMPUTED
 
-# What makes a product of a geometry, a dtype, and lanes of a vector.
-MakesProduct = Callable[[Geometry, str, int], PatchProduct]
-
-ConvolutionCut: TypeAlias = PatchCut | DepthwiseCut | WinogradCut
-# The stage that all cuts of Winograd's algorithm have.
-WINOGRAD = "winograd"
-
 
 class CConvolving(CAnchor):
-    """A product of patches, or channel by channel. makes: the product that the op is; summed:
-    whether it sums over all places, as for a weight.
-    """
+    """What cuts of all algorithms have: stages, rooms, a template."""
 
     dtypes = frozenset(COMPUTED)
-    Cut = PatchCut
-    makes: ClassVar[MakesProduct]
-    summed: ClassVar[bool] = False
 
-    def product(self, body: Body, lanes: int) -> PatchProduct:
-        """The product that a body is."""
-        return type(self).makes(geometry_of(body), dtype_of(body), lanes)
-
-    def channelwise(self, body: Body, machine: ISA) -> Depthwise | None:
-        """What a body is channel by channel, if it is."""
-        geometry = geometry_of(body)
-        if not is_depthwise(geometry):
-            return None
-        return depthwise_of(geometry, self.stem, dtype_of(body), machine)
+    def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA]:
+        """What a cut follows from."""
+        anchor = anchor_of(body)
+        geometry = cast(Convolving, anchor.op).geometry(anchor.attrs, *anchor.types)
+        return self.stem, geometry, anchor.outputs[0].type.dtype, machine
 
     def rule(self, body: Body, machine: ISA) -> ConvolutionCut:
-        if view := self.channelwise(body, machine):
-            return choose_depthwise(view, self.summed)
-        tile = winograd_tile(geometry_of(body), dtype_of(body))
-        if tile:
-            return choose(self.stem, geometry_of(body), dtype_of(body), machine, tile)
-        return choose_patches(self.product(body, machine.lanes(dtype_of(body))), machine)
-
-    def template(self, body: Body, cut: ConvolutionCut) -> str:
-        return cut.template if isinstance(cut, WinogradCut) else body.stem
+        return choose(*self.given(body, machine))
 
     def stages(self, body: Body, cut: ConvolutionCut, machine: ISA) -> tuple[Stage, ...]:
-        if isinstance(cut, WinogradCut):
-            return cut.stages()
-        return depthwise_stages(cut) if isinstance(cut, DepthwiseCut) else direct_stages(cut)
+        return cut.stages()
 
     def scratch(self, body: Body, cut: ConvolutionCut) -> tuple[Room, ...]:
-        if isinstance(cut, WinogradCut):
-            return cut.rooms()
-        geometry, dtype = geometry_of(body), dtype_of(body)
-        if isinstance(cut, DepthwiseCut):
-            return depthwise_scratch(depthwise_of(geometry, self.stem, dtype, PLAIN), cut)
-        return direct_scratch(self.product(body, cut.lanes), cut)
-
-    def check(self, body: Body, cut: ConvolutionCut, machine: ISA) -> None:
-        if isinstance(cut, DepthwiseCut):
-            view = self.channelwise(body, machine)
-            assert view is not None
-            check_depthwise(view, cut, self.summed)
-        elif isinstance(cut, PatchCut):
-            check_direct(self.product(body, cut.lanes), cut)
+        return cut.rooms()
 
     def read(self, body: Body, stages: tuple[Stage, ...], machine: ISA) -> ConvolutionCut:
-        geometry, dtype = geometry_of(body), dtype_of(body)
-        if any(stage.name == WINOGRAD for stage in stages):
-            return read(self.stem, geometry, dtype, machine, stages)
-        kind = DepthwiseCut if is_depthwise(geometry) else PatchCut
-        cut: ConvolutionCut = read_cut(kind, stages)
-        if isinstance(cut, PatchCut):
-            cut = replace(cut, lanes=machine.lanes(dtype))
-        self.check(body, cut, machine)
-        check_stages(kind, stages, self.stages(body, cut, machine))
-        return cut
+        return read(*self.given(body, machine), stages)
 
-    def view(self, body: Body, machine: ISA) -> Depthwise | Plans:
-        product = Plans(self.product(body, machine.lanes(dtype_of(body))))
-        return self.channelwise(body, machine) or product
+    def template(self, body: Body, cut: ConvolutionCut) -> str:
+        return cut.template
+
+    def view(self, body: Body, machine: ISA) -> Any:
+        return None
 
     def tail(self, body: Body) -> Elementwise:
         operands = anchor_of(body).operands
         return tail_code(body, bias=operands.index("bias") if "bias" in operands else None)
-
-
-def winograd_tile(geometry: Geometry, dtype: str) -> int:
-    """How many results Winograd's algorithm makes at a time along an axis; 0 for direct kernels."""
-    match config.CONVOLUTION.read():
-        case "direct":
-            return 0
-        case "winograd2":
-            return 2 if applies(geometry, dtype) and dtype == "f32" else 0
-        case _:
-            return 4 if pays(geometry, dtype) else 0
-
-
-def geometry_of(body: Body) -> Geometry:
-    """The numbers of the convolution that a body has."""
-    node = anchor_of(body)
-    return cast(Convolving, node.op).geometry(node.attrs, *node.types)
-
-
-def dtype_of(body: Body) -> str:
-    """The dtype that it sums in."""
-    return anchor_of(body).outputs[0].type.dtype

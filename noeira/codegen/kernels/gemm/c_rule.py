@@ -92,15 +92,17 @@ def shared(gemm: Gemm) -> bool:
     return 2 * gemm.m * gemm.n * gemm.k >= SHARED_FLOPS
 
 
-def tilings_by_cost(gemm: Gemm, dtype: str, isa: ISA) -> list[tuple[Partition, Partition]]:
+def tilings_by_cost(
+    gemm: Gemm, dtype: str, isa: ISA, even: bool = True
+) -> list[tuple[Partition, Partition]]:
     """The ways to cut a product into tiles of rows and panels of vectors, the one of least
-    estimated work first.
+    estimated work first. even: whether threads share the tiles, and so evenly is better.
     """
     width = -(-gemm.n // isa.lanes(dtype))
     copying = TRANSPOSE_CYCLES * gemm.k * width if gemm.transpose_b else 0
 
     def cost(cuts: tuple[Partition, Partition]) -> float:
-        return (_cycles(*cuts, gemm.k) + copying) * _uneven(*cuts)
+        return (_cycles(*cuts, gemm.k) + copying) * (_uneven(*cuts) if even else 1)
 
     return sorted(dict.fromkeys(_tilings(gemm.m, width, isa)), key=cost)
 

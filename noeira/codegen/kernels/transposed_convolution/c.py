@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from noeira.codegen.kernels.convolution.c_convolving import CConvolving
-from noeira.codegen.kernels.convolution.c_product import image_product
 
 
 class CTransposedConvolution(CConvolving):
-    """Patches of the cotangent of y times the weight, transposed."""
+    """The cotangent of x, of that of y and the weight."""
 
-    stem, makes = "transposed_convolution", image_product
+    stem = "transposed_convolution"

@@ -1,0 +1,1 @@
+"""The kernel `depthwise`: convolutions channel by channel."""

@@ -1,0 +1,1 @@
+"""The kernel `patches`: convolutions as products of matrices of patches."""

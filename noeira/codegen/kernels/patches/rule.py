@@ -1,0 +1,137 @@
+"""The static rule that cuts a product of patches, by shape alone; and what is read of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noeira.codegen.c.isa import ISA
+from noeira.codegen.cut import check_stages, read_cut
+from noeira.codegen.kernels.gemm.c_rule import SHARED_FLOPS, tilings_by_cost
+from noeira.codegen.kernels.gemm.product import Gemm
+from noeira.codegen.kernels.patches.options import STAGE, PatchOptions
+from noeira.codegen.kernels.patches.patch_cut import PatchCut
+from noeira.codegen.kernels.patches.product import PatchProduct, product_of
+from noeira.codegen.rows import pieces_of
+from noeira.errors import VerifyError
+from noeira.ir.geometry import Geometry
+from noeira.ir.plan import Stage
+
+# A copied block of the matrix of patches has a quarter of the L2 cache, which is larger where
+# vectors are; a thread works on at most so many rows at a time.
+COPIED_VECTORS = 4096
+MOST_ROWS = 256
+# A block of steps is no longer, unless all of them are not much more.
+LONGEST_BLOCK = 1024
+WHOLE_BLOCK = 1536
+# Steps of a block where these are places.
+PLACES = 256
+# Fewer tiles than that are too few to share: then threads share columns, or steps, too.
+FEW_UNITS = 16
+# The other factor is copied first where rows are enough that it pays.
+PACKING_ROWS = 64
+PACKING_PLACES = 384
+# Bytes that a thread may have of its own: they have to have room on its stack.
+OWN_BYTES = 1 << 21
+# Sums of a tile: more would only be spilt, and be long code.
+TILE_VECTORS = 64
+
+
+def choose(role: str, geometry: Geometry, dtype: str, isa: ISA) -> PatchCut:
+    """The cut for one of the three ops."""
+    product = product_of(role, geometry, dtype, isa.lanes(dtype))
+    tile, vectors = tile_of(product, isa)
+    if product.turned:
+        depth = min(PLACES, product.most_steps)
+    elif product.most_steps <= WHOLE_BLOCK:
+        depth = max(product.most_steps, 1)
+    else:
+        depth = pieces_of(product.most_steps, pieces_of(product.most_steps, LONGEST_BLOCK))
+    options = PatchOptions(
+        tile=tile,
+        vectors=vectors,
+        block=1,
+        depth=depth,
+        pack=packs(product, vectors),
+        split=product.flops >= SHARED_FLOPS,
+    )
+    return shared(with_block(PatchCut(product, options)))
+
+
+def packs(product: PatchProduct, vectors: int) -> bool:
+    """Whether the other factor is copied: if it must, or rows are so many that it pays."""
+    if product.turned:
+        pays = product.width > vectors and product.most_rows >= PACKING_PLACES
+    else:
+        pays = product.most_rows >= PACKING_ROWS
+    return pays or product.must_pack
+
+
+def tile_of(product: PatchProduct, isa: ISA) -> tuple[int, int]:
+    """Rows and vectors of a tile, of least estimated work."""
+    steps = max(product.most_steps, 1)
+    gemm = Gemm(product.most_rows, product.columns, steps, "", "", "")
+    rows, panels = tilings_by_cost(gemm, product.dtype, isa, even=False)[0]
+    return rows.size, panels.size
+
+
+def with_block(cut: PatchCut) -> PatchCut:
+    """The same with as many tiles at a time as have room."""
+    product, tile = cut.product, cut.options.tile
+    row = cut.options.depth if product.turned else cut.copy_row
+    rows = min(max(COPIED_VECTORS * product.lanes // row, 1), MOST_ROWS)
+    most = max(walk.tiles for walk in cut.walks)
+    return with_options(cut, block=min(max(rows // tile, 1), most))
+
+
+def shared(cut: PatchCut) -> PatchCut:
+    """The same, divided further where threads have too few tiles to share."""
+    units = sum(walk.units for walk in cut.walks)
+    if not cut.options.split or units >= FEW_UNITS:
+        return cut
+    wanted = pieces_of(FEW_UNITS, units)
+    if cut.product.turned:
+        return with_options(cut, slots=min(wanted, cut.walks[0].blocks))
+    return with_options(cut, parts=min(wanted, cut.panels.count))
+
+
+def with_options(cut: PatchCut, **options: int) -> PatchCut:
+    """The same with other options."""
+    return replace(cut, options=replace(cut.options, **options))
+
+
+def read(
+    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
+) -> PatchCut:
+    """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
+    product = product_of(role, geometry, dtype, isa.lanes(dtype))
+    cut = PatchCut(product, read_cut(PatchOptions, stages))
+    check(product, cut)
+    check_stages(PatchOptions, stages, cut.stages())
+    return cut
+
+
+def check(product: PatchProduct, cut: PatchCut) -> None:
+    """Raises VerifyError for a cut that the template cannot make."""
+    options = cut.options
+    limits = {
+        "tile": product.most_rows,
+        "vectors": product.width,
+        "depth": max(product.most_steps, 1),
+        "parts": cut.panels.count,
+        "slots": cut.walks[0].blocks if product.turned else 1,
+    }
+    for name, most in limits.items():
+        if getattr(options, name) > most:
+            raise VerifyError(f"{STAGE}: {name} must be a whole number from 1 to {most}")
+    if not options.pack and product.must_pack:
+        raise VerifyError(f"{STAGE}: pack must be true, since the factor lies otherwise")
+    if options.tile * options.vectors > TILE_VECTORS:
+        raise VerifyError(
+            f"{STAGE}: a tile of {options.tile} rows by {options.vectors} vectors has more than "
+            f"{TILE_VECTORS} sums: a smaller tile, or fewer vectors"
+        )
+    if cut.own_bytes > OWN_BYTES:
+        raise VerifyError(
+            f"{STAGE}: a thread has {cut.own_bytes:,} bytes of its own, at most {OWN_BYTES:,} have "
+            "room on a stack: a smaller block, depth or tile, fewer vectors, more parts"
+        )
