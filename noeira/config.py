@@ -16,8 +16,6 @@ T = TypeVar("T")
 TEMPLATES = "templates"
 # More threads than any machine has processors are a mistake.
 MOST_THREADS = 1024
-# The ways to run convolutions in C.
-CONVOLUTIONS = ("auto", "direct", "winograd2")
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ STACK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ImagesOptions:
-    """A cut as it stands in a plan. tile: results of a tile in an axis; blocks: of tiles; panels:
-    of columns; rows: at most, of a register tile; tiles_first: whether tiles are transformed for
-    all, and not the weights; split: whether threads share the work.
+    """A cut as it stands in a plan. tile: results of a tile in an axis; blocks: of tiles; panels: of
+    columns; rows: at most, of a register tile; tiles_first: whether tiles are transformed for all,
+    and not the weights; split: whether threads share the work.
     """
 
     tile: int = option(least=2, most=4, power=True)
@@ -160,9 +160,7 @@ class ImagesCut(Texts):
         return (Room("transforms", self.work.dtype, self.panels.count * self.panel_size),)
 
 
-def read_images(
-    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
-) -> ImagesCut:
+def read_images(role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]) -> ImagesCut:
     """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
     options = read_cut(ImagesOptions, stages)
     work = Work.of(role, geometry, dtype, isa.lanes(dtype), options.tile)

@@ -15,8 +15,8 @@ STEPS = 64
 
 @dataclass(frozen=True)
 class Products:
-    """sums[point] [rows, columns] = a[point] b[point]: rows in tiles of at most `most` rows,
-    columns in `panels` of vectors.
+    """sums[point] [rows, columns] = a[point] b[point]: rows in tiles of at most `most` rows, columns
+    in `panels` of vectors.
 
     rows: the numbers of rows that occur; row, step: elements of `a` between rows and between steps;
     a_size, b_size: elements between points, of which `b` has `width` in a step.

@@ -1,4 +1,4 @@
-"""Transforms of squares of vectors, M X M', as templates write them: one axis, then the other."""
+"""Transforms of squares of vectors, M X M', as templates write them: in one axis, then the other."""
 
 from __future__ import annotations
 
