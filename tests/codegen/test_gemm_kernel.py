@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -14,8 +13,9 @@ import pytest
 from c_sweep import CKernels, compiler_or_skip, for_isa
 from fused_cases import draws_of, inputs
 from sweep import Case, assert_agrees, same_bits
+from vector_units import runnable
 
-from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS, NEON, PLAIN, isa_from_macros
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.gemm.c_cut import GemmCut, gemm_scratch
 from noeira.codegen.kernels.gemm.c_rule import choose_gemm
@@ -104,20 +104,6 @@ def check(products: Sequence[Product], dtype: str, isa: ISA) -> list[list[np.nda
 def by_rule(m: int, n: int, k: int, isa: ISA, *, transpose_b: bool = False) -> GemmCut:
     """What the rule chooses for f32."""
     return choose_gemm(Gemm(m, n, k, "a0", "a1", "r0", transpose_b=transpose_b), "f32", isa)
-
-
-def host_isa() -> ISA:
-    command = ["gcc", "-march=native", "-dM", "-E", "-x", "c", "/dev/null"]
-    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return isa_from_macros(macros)
-
-
-def runnable() -> list[ISA]:
-    """The kinds of vector unit whose code this machine runs."""
-    if shutil.which("gcc") is None:
-        return [PLAIN]
-    narrower = {AVX512: [AVX2, PLAIN], AVX2: [PLAIN], NEON: [PLAIN], PLAIN: []}
-    return [host_isa(), *narrower[host_isa()]]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

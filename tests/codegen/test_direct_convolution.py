@@ -1,0 +1,279 @@
+"""The kernels of convolutions in C that are no Winograd's: every class of shapes at awkward sizes,
+with what follows them, cut in every way, on every vector unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from c_sweep import CKernels, compiler_or_skip, for_isa, quick
+from fused_cases import draws_of, inputs
+from needs import needs_compiler
+from sweep import Case, assert_agrees, same_bits
+from vector_units import runnable
+
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS
+from noeira.codegen.c.target import CTarget
+from noeira.codegen.kernels.patches.patch_cut import PatchCut
+from noeira.codegen.kernels.patches.product import bundled
+from noeira.codegen.kernels.patches.rule import choose
+from noeira.errors import NoeiraError, VerifyError
+from noeira.ir.body import body_of
+from noeira.ir.builder import Builder
+from noeira.ir.fused import close
+from noeira.ir.geometry import Sizes
+from noeira.ir.op import op
+from noeira.ir.plan import Choice, Stage
+from noeira.ir.types import TensorType
+
+NAMES = ("convolution", "transposed_convolution", "convolution_weight")
+# Beside what the sweeps try, more threads than there are tiles.
+MANY_THREADS = 1000, False
+
+pytestmark = pytest.mark.ops(*NAMES)
+
+
+@pytest.fixture(autouse=True)
+def directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3x3 too."""
+    monkeypatch.setenv("NOEIRA_CONV", "direct")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a convolution, and one of its three ops."""
+
+    batch: int
+    channels: int
+    filters: int
+    size: Sizes
+    kernel: Sizes
+    stride: Sizes = ()
+    padding: Sizes = ()
+    dilation: Sizes = ()
+    groups: int = 1
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of `convolution`."""
+        found = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
+        return found | {"groups": self.groups, "channels_last": True}
+
+    @property
+    def image(self) -> Sizes:
+        """The shape of x."""
+        return (self.batch, *self.size, self.channels)
+
+    @property
+    def weight(self) -> Sizes:
+        """The shape of the weight."""
+        return (*self.kernel, self.channels // self.groups, self.filters)
+
+    @property
+    def result(self) -> Sizes:
+        """The shape of y."""
+        rule, types = op("convolution"), (TensorType("f32", s) for s in (self.image, self.weight))
+        return rule.types(rule.Attrs(**self.attrs), list(types))[0].shape
+
+    def case(self, name: str, dtype: str, tail: bool) -> Case:
+        """A node of one of the three ops; with a tail y1 = relu(y · factor + column), y0 = y1 +
+        residual, and a bias where there may be one.
+        """
+        builder = Builder("case")
+        attrs, made = dict(self.attrs), self.result
+        operands = [self.image, self.weight]
+        if name == "transposed_convolution":
+            attrs["size"], made, operands = self.size, self.image, [self.result, self.weight]
+        if name == "convolution_weight":
+            attrs["size"], made, operands = self.kernel, self.weight, [self.image, self.result]
+        elif tail:
+            operands.append(made[-1:])
+        own = len(operands)
+        others = [(), made[-1:], made] if tail else []
+        given = inputs(builder, *operands, *others, dtype=dtype)
+        found = builder.emit(name, *given[:own], **attrs)
+        outputs = {found.name}
+        if tail:
+            factor, column, residual = given[own:]
+            scaled = builder.emit("add", builder.emit("multiply", found, factor), column)
+            active = builder.emit("relu", scaled)
+            found = builder.emit("add", active, residual)
+            outputs = {active.name, found.name}
+        body = tuple(builder.nodes)
+        node = close(body, outputs, body[0].origin) if tail else body[0]
+        return Case(f"{name} {self} {dtype}", node, draws_of(node))
+
+
+# Of all classes: one, two and three axes, stems, strides, dilations, groups that fill a vector, do
+# not, or have unlike channels and filters, one filter a channel, one tap, unlike sides, places that
+# no tap meets, kernels as large as the image.
+SHAPES = (
+    Shape(2, 17, 33, (7, 5), (3, 3), padding=(1, 1)),
+    Shape(3, 3, 31, (9, 10), (3, 3), padding=(1, 1)),
+    Shape(1, 3, 16, (17, 15), (7, 7), (2, 2), (3, 3)),
+    Shape(2, 33, 18, (8, 9), (3, 3), (2, 2), (1, 1)),
+    Shape(2, 16, 64, (6, 6), (1, 1), (2, 2)),
+    Shape(3, 40, 37, (3, 5), (1, 1)),
+    Shape(1, 5, 6, (11, 12), (3, 2), (3, 2), (2, 0, 1, 3), (2, 3)),
+    Shape(2, 4, 4, (7, 7), (2, 2), (3, 3)),
+    Shape(1, 20, 9, (5, 6), (5, 6)),
+    Shape(2, 12, 24, (6, 5), (3, 3), padding=(1, 1), groups=3),
+    Shape(1, 16, 64, (5, 5), (3, 3), (2, 1), (1, 1), groups=2),
+    Shape(1, 6, 12, (6, 6), (3, 3), padding=(1, 1), groups=6),
+    Shape(2, 19, 19, (6, 9), (3, 3), padding=(1, 1), groups=19),
+    Shape(1, 35, 35, (9, 8), (5, 3), (2, 1), (2, 1), (1, 2), groups=35),
+    Shape(2, 18, 18, (4, 3, 5), (2, 3, 3), (1, 2, 1), (0, 1, 1), groups=18),
+    Shape(2, 7, 5, (19,), (4,), (2,), (1,)),
+    Shape(1, 64, 8, (21,), (3,), (1,), (2,), (2,)),
+    Shape(1, 5, 18, (4, 5, 6), (2, 3, 3), (2, 1, 2), (1, 1, 0)),
+)
+
+
+def check(
+    cases: Sequence[Case], isa: ISA, choices: Sequence[Choice] = (), full: bool = False
+) -> None:
+    """Results must be right, and the same for any number of threads. full: built in full."""
+    target, compiler = CTarget(isa), for_isa(compiler_or_skip(), isa)
+    compiler = compiler if full else quick(compiler)
+    choices = tuple(choices) or tuple(target.choose(case.node) for case in cases)
+    library = CKernels(target, tuple(cases), choices).built(compiler)
+    for number, case in enumerate(cases):
+        arrays = case.arrays(number)
+        runs = (library.run(case, arrays, way) for way in (*library.ways, MANY_THREADS))
+        assert_agrees(case, same_bits(case, runs, "the number of threads"), arrays)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
+def test_every_class_of_shapes(isa: ISA, dtype: str) -> None:
+    full = isa is runnable()[0] and dtype == "f32"
+    pairs = list(product(SHAPES, NAMES))[:: 1 if full else 2]
+    cases = [
+        shape.case(name, dtype, tail=number % 2 == 0) for number, (shape, name) in enumerate(pairs)
+    ]
+    check(cases, isa, full=full)
+
+
+def cuts(shape: Shape, name: str, isa: ISA) -> Iterator[tuple[Stage, ...]]:
+    """The stages of cuts that differ in every option."""
+    node = shape.case(name, "f32", False).node
+    target, body = CTarget(isa), body_of(node)
+    made = target.anchor(body).rule(body, isa)
+    assert isinstance(made, PatchCut)
+    edits: tuple[dict[str, Any], ...] = (
+        {"depth": 1, "tile": 1},
+        {"depth": 5, "tile": 2, "block": 3, "vectors": 1},
+        {"depth": 20, "tile": 3, "vectors": 1, "parts": 2},
+        {"depth": 7, "tile": 5, "block": 1, "slots": 3},
+        {"pack": True, "block": 2},
+        {"pack": False, "split": True},
+    )
+    for edit in edits:
+        yield replace(made, options=replace(made.options, **edit)).stages()
+
+
+@needs_compiler
+def test_every_cut() -> None:
+    isa = runnable()[0]
+    cases, choices, target = list[Case](), list[Choice](), CTarget(isa)
+    for shape, name in product((SHAPES[i] for i in (1, 3, 5, 9, 10, 17)), NAMES):
+        for stages in cuts(shape, name, isa):
+            case = shape.case(name, "f32", tail=len(choices) % 2 == 0)
+            body = body_of(case.node)
+            anchor = target.anchor(body)
+            try:
+                cut = anchor.read(body, stages, isa)
+            except VerifyError:
+                continue
+            cases.append(case)
+            choices.append(anchor.choice(body, cut, isa))
+    assert len(cases) > 60
+    check(cases, isa, choices)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_references_are_those_of_torch(shape: Shape, name: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    case = shape.case(name, "f64", False)
+    arrays, axes = case.arrays(), len(shape.size)
+    padding = shape.padding or (0,) * axes
+    before, after = (padding[:axes], padding[-axes:])
+    x = torch.zeros(shape.image, dtype=torch.float64)
+    w = torch.zeros(shape.weight, dtype=torch.float64)
+    given = dict(zip(case.node.operands, map(torch.from_numpy, arrays), strict=True))
+    x, w = (given.get(key, zero).requires_grad_() for key, zero in (("x", x), ("weight", w)))
+    sides = [side for pair in zip(before[::-1], after[::-1], strict=True) for side in pair]
+    padded = torch.nn.functional.pad(x.movedim(-1, 1), sides)
+    convolve = getattr(torch.nn.functional, f"conv{axes}d")
+    one = (1,) * axes
+    stride, dilation = shape.stride or one, shape.dilation or one
+    filters = w.movedim((-1, -2), (0, 1))
+    y = convolve(padded, filters, None, stride, 0, dilation, shape.groups).movedim(1, -1)
+    wanted = y
+    if "d" in given:
+        y.backward(given["d"])
+        wanted = x.grad if name == "transposed_convolution" else w.grad
+    (made,) = op(name).reference(case.node.attrs, *case.node.arguments(arrays))
+    np.testing.assert_allclose(made, wanted.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("isa", ISAS.values(), ids=list(ISAS))
+def test_choices_fit_the_machine(isa: ISA) -> None:
+    for shape, name, scale in product(SHAPES, NAMES, (1, 40)):
+        larger = Shape(**{**vars(shape), "batch": shape.batch * scale})
+        for dtype in ("f32", "f64"):
+            body = body_of(larger.case(name, dtype, False).node)
+            anchor = CTarget(isa).anchor(body)
+            cut = anchor.rule(body, isa)
+            assert anchor.read(body, anchor.stages(body, cut, isa), isa) == cut
+            if isinstance(cut, PatchCut):
+                assert max((r + 1) * v for r, v in cut.tiles) < isa.registers
+
+
+def chosen(shape: Shape, name: str) -> list[str]:
+    """The names of the stages that are chosen."""
+    choice = CTarget(AVX512).choose(shape.case(name, "f32", False).node)
+    return [stage.name for stage in choice.stages]
+
+
+def test_a_setting_says_which_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
+    square = Shape(8, 32, 32, (16, 16), (3, 3), padding=(1, 1))
+    assert chosen(square, "convolution") == ["pack", "direct"]
+    monkeypatch.delenv("NOEIRA_CONV")
+    assert "winograd" in chosen(square, "convolution")
+    strided = Shape(8, 32, 32, (16, 16), (3, 3), (2, 2), (1, 1))
+    assert chosen(strided, "convolution") == ["pack", "direct"]
+    assert chosen(SHAPES[12], "convolution_weight") == ["depthwise", "total"]
+    tiles = set[int]()
+    for setting in ("auto", "winograd2"):
+        monkeypatch.setenv("NOEIRA_CONV", setting)
+        node = square.case("convolution", "f32", False).node
+        tiles.add(dict(CTarget(AVX512).choose(node).stages[0].options)["tile"])
+    assert tiles == {2, 4}
+    monkeypatch.setenv("NOEIRA_CONV", "fast")
+    with pytest.raises(NoeiraError, match="expected auto, direct or winograd2"):
+        chosen(square, "convolution")
+
+
+def test_groups_are_taken_together_where_they_fill_a_vector() -> None:
+    assert [bundled(*given) for given in ((32, 4, 16), (6, 3, 16), (2, 9, 16))] == [4, 3, 1]
+
+
+def test_few_places_are_shared_by_columns_and_few_taps_by_places() -> None:
+    geometry = op("convolution").geometry(
+        op("convolution").Attrs(channels_last=True, padding=(1, 1)),
+        *(TensorType("f32", shape) for shape in ((1, 4, 4, 64), (3, 3, 64, 512))),
+    )
+    assert choose("convolution", geometry, "f32", AVX2).options.parts > 1
+    stem = op("convolution").geometry(
+        op("convolution").Attrs(channels_last=True, padding=(1, 1)),
+        *(TensorType("f32", shape) for shape in ((8, 32, 32, 3), (3, 3, 3, 16))),
+    )
+    assert choose("convolution_weight", stem, "f32", AVX2).options.slots > 1
