@@ -98,15 +98,15 @@ def fused_calls(plan: Plan) -> dict[str, Call]:
 SUMS = "multiply multiply scale multiply divide column_statistics_grad add"
 # The next running statistics.
 KEPT = "subtract scale add subtract scale add"
-FIRST = f"linear column_statistics {KEPT} standardize relu"
+FIRST = f"linear column_statistics {KEPT} own_normalize relu"
 # The ops of calls, and their phases.
 CALLS = {
     FIRST: "gemm column_statistics map map_2",
-    f"column_statistics {KEPT} standardize tanh": "column_statistics map map_2",
-    f"column_statistics {KEPT} standardize": "column_statistics map map_2",
-    f"relu.d0 standardize_sums standardize.d0 {SUMS} sum": "standardize_sums map column",
-    f"tanh.d0 standardize_sums standardize.d0 {SUMS}": "standardize_sums map map_2",
-    f"standardize_sums standardize.d0 {SUMS}": "standardize_sums map map_2",
+    f"column_statistics {KEPT} own_normalize tanh": "column_statistics map map_2",
+    f"column_statistics {KEPT} own_normalize": "column_statistics map map_2",
+    f"relu.d0 own_normalize_sums own_normalize.d0 {SUMS} sum": "own_normalize_sums map column",
+    f"tanh.d0 own_normalize_sums own_normalize.d0 {SUMS}": "own_normalize_sums map map_2",
+    f"own_normalize_sums own_normalize.d0 {SUMS}": "own_normalize_sums map map_2",
 }
 
 

@@ -76,10 +76,10 @@ class ColumnStatisticsGrad(Elementwise):
         return (d_mean - d_rstd * cube * (x - mean)) * (1 / attrs.rows)
 
 
-class Standardize(Elementwise):
+class OwnNormalize(Elementwise):
     """(x − mean) · rstd · gain + shift"""
 
-    name, operands = "standardize", ("x", "mean", "rstd", "gain", "shift")
+    name, operands = "own_normalize", ("x", "mean", "rstd", "gain", "shift")
 
     def expression(self, attrs: Any) -> Expr:
         x, mean, rstd, gain, shift = map(var, self.operands)
@@ -88,8 +88,12 @@ class Standardize(Elementwise):
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
         """Two sums over one reading give what all operands but x need."""
         d, (x, mean, rstd, gain, _) = back.cotangent, back.inputs
-        d_shift, d_gain = back.emit("standardize_sums", d, x, mean, rstd)
-        found = {"x": back.emit("standardize.d0", d, rstd, gain), "gain": d_gain, "shift": d_shift}
+        d_shift, d_gain = back.emit("own_normalize_sums", d, x, mean, rstd)
+        found = {
+            "x": back.emit("own_normalize.d0", d, rstd, gain),
+            "gain": d_gain,
+            "shift": d_shift,
+        }
         if back.wants("mean"):
             slope = back.emit("multiply", back.emit("multiply", d_shift, rstd), gain)
             found["mean"] = back.emit("scale", slope, factor=-1.0)
@@ -97,10 +101,10 @@ class Standardize(Elementwise):
         return found
 
 
-class StandardizeSums(Op):
+class OwnNormalizeSums(Op):
     """Σ d and Σ d · (x − mean) · rstd over all axes but the last: [..., N] -> [N], [N]."""
 
-    name, kind, operands = "standardize_sums", "column", ("d", "x", "mean", "rstd")
+    name, kind, operands = "own_normalize_sums", "column", ("d", "x", "mean", "rstd")
     results = ("shift", "gain")
     takes = frozenset({"head"})
 
@@ -142,7 +146,7 @@ class BatchNorm1D(Module):
                 step = scope.emit("scale", scope.emit("subtract", new, old[name]), factor=MOMENTUM)
                 scope.update(name, scope.emit("add", old[name], step))
         gain, shift = scope.param("gain"), scope.param("shift")
-        return scope.emit("standardize", x, mean, rstd, gain, shift)
+        return scope.emit("own_normalize", x, mean, rstd, gain, shift)
 
 
 class Apart(BatchNorm1D):

@@ -67,11 +67,11 @@ class RowNorm(Op):
         return (y, *([mean[..., 0]] if self.centred else []), rstd[..., 0])
 
     def vjp(self, attrs: NormAttrs, back: Backward) -> dict[str, Value]:
-        x, gain = back.inputs[0], back.inputs[1] if len(back.inputs) > 1 else None
+        x, gain = back.inputs[:2]
         numbers, flows = back.outputs[1:], back.cotangents
         found = dict[str, Value]()
         if flows[0] is not None:
-            found = self.of_result(back, flows[0], x, weights[0], numbers)
+            found = self.of_result(back, flows[0], x, gain, numbers)
         if back.wants("x") and any(flow is not None for flow in flows[1:]):
             of_numbers = self.of_numbers(back, x, numbers, flows[1:])
             found["x"] = back.emit("add", found["x"], of_numbers) if "x" in found else of_numbers

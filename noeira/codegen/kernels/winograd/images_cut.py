@@ -160,7 +160,9 @@ class ImagesCut(Texts):
         return (Room("transforms", self.work.dtype, self.panels.count * self.panel_size),)
 
 
-def read_images(role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]) -> ImagesCut:
+def read_images(
+    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
+) -> ImagesCut:
     """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
     options = read_cut(ImagesOptions, stages)
     work = Work.of(role, geometry, dtype, isa.lanes(dtype), options.tile)

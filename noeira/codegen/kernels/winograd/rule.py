@@ -33,7 +33,9 @@ def choose(role: str, geometry: Geometry, dtype: str, isa: ISA, tile: int = 4) -
     return weight_cut(work, isa) if role == WEIGHT else images_cut(work, isa)
 
 
-def read(role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]) -> WinogradCut:
+def read(
+    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
+) -> WinogradCut:
     """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
     if role == WEIGHT:
         return read_weight(geometry, dtype, isa, stages)
