@@ -60,7 +60,7 @@ def main() -> None:
         resume=True,
         plot=True,
     )
-    print(trainer.confusion_matrix(data.test))
+    print(trainer.confusion_matrix(data.test, data.classes))
     print(f"the losses are drawn in {options.folder}/loss.png")
     print(result)
     finished = options.epochs >= EPOCHS and result.ended == "epochs"

@@ -39,7 +39,7 @@ def torch() -> Any:
 
 def counted(names: NameMap) -> dict[str, int]:
     """How many rows there are of each kind of tensor."""
-    found = dict.fromkeys(("conv", "norm", "counter", "head", "ignored head"), 0)
+    found: dict[str, int] = dict.fromkeys(("conv", "norm", "counter", "head", "ignored head"), 0)
     for row in names.rows:
         head = row.theirs.startswith(("fc.", "linear."))
         if head:
@@ -78,8 +78,16 @@ def test_rows(net: Any, convolutions: int, heads: tuple[int, int]):
 
 def test_names_are_those_of_a_network_of_torch(torch: Any):
     twin = torch_resnet(torch, (64, 128, 256, 512), (3, 4, 6, 3), 10)
-    rows = resnet_names(ResNet34[10]).rows
-    assert {row.theirs for row in rows} == set(twin.state_dict())
+    names = resnet_names(ResNet34[10])
+    wanted = {name: tuple(tensor.shape) for name, tensor in twin.state_dict().items()}
+    found = {row.theirs: row.turned(names.shapes.get(row.ours, ())) for row in names.rows}
+    assert found == wanted
+
+
+class Narrow(ResNet18):
+    """ResNet-18 with few channels."""
+
+    widths = (8, 12, 16, 24)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 1e-4), ("f64", 1e-10)])
@@ -88,8 +96,8 @@ def test_resnet18_goes_to_torch_and_comes_back(
     torch: Any, tmp_path: Path, stem: str, dtype: Any, tolerance: float
 ):
     kind = {"f32": torch.float32, "f64": torch.float64}[dtype]
-    twin = torch_resnet(torch, (64, 128, 256, 512), (2, 2, 2, 2), 10, stem).to(kind).eval()
-    net, path = ResNet18.of(10, stem=stem), tmp_path / "resnet18.safetensors"
+    twin = torch_resnet(torch, Narrow.widths, Narrow.blocks, 10, stem).to(kind).eval()
+    net, path = Narrow.of(10, stem=stem), tmp_path / "resnet18.safetensors"
     names, side = resnet_names(net), 40 if stem == "imagenet" else 9
     x = np.random.default_rng(0).standard_normal((2, 3, side, side))
     x = x.astype(dtype.replace("f", "float"))
@@ -112,12 +120,18 @@ def test_resnet18_goes_to_torch_and_comes_back(
     assert all(first.tensors[n].tobytes() == a.tobytes() for n, a in second.tensors.items())
 
 
-class Tuned(Sequential[Standardize[(0.5,) * 3, (0.2,) * 3], ResNet18Backbone, Linear[1, 4]]):
-    """A backbone between other layers: its last takes each number by itself, which only names do."""
+class Front(ResNet18Backbone):
+    """ResNet-18 with few channels, up to its last block."""
+
+    widths = Narrow.widths
+
+
+class Tuned(Sequential[Standardize[(0.5,) * 3, (0.2,) * 3], Front, Linear[1, 4]]):
+    """A backbone between other layers."""
 
 
 def test_what_is_around_a_network_stays(torch: Any, tmp_path: Path):
-    twin = torch_resnet(torch, (64, 128, 256, 512), (2, 2, 2, 2), 10)
+    twin = torch_resnet(torch, Narrow.widths, Narrow.blocks, 10)
     saved(twin, tmp_path / "resnet18.safetensors")
     program = noeira.compile(Tuned, target="reference", batch=1, input=(3, 32, 32))
     before = {name: array.copy() for name, array in program.tensors.items()}
