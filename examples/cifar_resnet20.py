@@ -1,4 +1,4 @@
-"""Trains ResNet-20 on CIFAR-10 with random crops and flips: warm-up and cosine, the curve of the
+"""Trains ResNet-20 on CIFAR-10 with random crops and flips: a one-cycle schedule, the curve of the
 losses, and which classes are confused.
 """
 
@@ -12,11 +12,11 @@ from noeira.nn import (
     SGD,
     CrossEntropy,
     KaimingNormal,
+    OneCycle,
     RandomCropFlip,
     ResNet20,
     Sequential,
     Standardize,
-    WarmupCosine,
 )
 
 EPOCHS, BATCH = 10, 128
@@ -46,7 +46,7 @@ def main() -> None:
         batch=BATCH,
         loss=CrossEntropy,
         optimizer=SGD(lr=0.2, momentum=0.9, nesterov=True, weight_decay=5e-4),
-        schedule=WarmupCosine(steps=updates, warmup=updates // 10),
+        schedule=OneCycle(steps=updates, rise=0.2),
         init=KaimingNormal,
         seed=options.seed,
         target=options.target,
@@ -60,7 +60,7 @@ def main() -> None:
         resume=True,
         plot=True,
     )
-    print(trainer.confusion_matrix(data.test))
+    print(trainer.confusion_matrix(data.test, data.classes))
     print(f"the losses are drawn in {options.folder}/loss.png")
     print(result)
     finished = options.epochs >= EPOCHS and result.ended == "epochs"

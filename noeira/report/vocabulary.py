@@ -28,12 +28,14 @@ from noeira.nn.combinators.aliases import Short
 from noeira.nn.combinators.container import Container
 from noeira.nn.combinators.declarations import Declaration
 from noeira.nn.core.binding import usage
+from noeira.nn.models.network import Network
 
 # Kinds in the order in which they are listed, and what each is.
 KINDS = {
     "layers": "networks are made of these",
     "combinators": "types made of types",
     "declarations": "what graphs of modules are written in",
+    "models": "whole networks that have names",
     "fused layers": "short names of common Fused[…]: one kernel",
     "losses": "of (prediction, target)",
     "metrics": "of (prediction, target): (sum, count)",
@@ -98,6 +100,7 @@ PARENTS = {
     Initializer: "initialisers",
     Loss: "losses",
     Metric: "metrics",
+    Network: "models",
     Short: "fused layers",
     Container: "combinators",
     Declaration: "declarations",

@@ -7,15 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from data_files import write
+
+from noeira.datasets import cifar10
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ARGUMENTS = {"mnist_mlp.py": ("--epochs", "1", "--explain")}
+ARGUMENTS = {
+    "cifar_cnn.py": ("--epochs", "1", "--folder", "run"),
+    "cifar_resnet20.py": ("--epochs", "1", "--folder", "run"),
+    "mnist_mlp.py": ("--epochs", "1", "--explain"),
+}
+EPOCH = r"test accuracy \d+\.\d % \(1 epoch, \d+\.\d m?s\)"
 # The line that each ends with, or a part of it.
 LAST_LINES = {
+    "cifar_cnn.py": EPOCH,
+    "cifar_resnet20.py": EPOCH,
     "fused_vs_unfused.py": r"after 100 steps every loss and every parameter has the same bits",
     "inspect_kernels.py": r"\}",
-    "mnist_mlp.py": r"test accuracy \d+\.\d % \(1 epoch, \d+\.\d m?s\)",
+    "mnist_mlp.py": EPOCH,
     "new_op.py": r"loss \d\.\d{4} -> 0\.0\d{3} in 500 steps on target (cpu|reference)",
 }
 
@@ -28,15 +39,29 @@ def test_no_example_is_forgotten() -> None:
     assert {path.name for path in EXAMPLES.glob("*.toml")} == set(CONFIGS)
 
 
+def small_cifar10(folder: Path) -> None:
+    """The files of CIFAR-10 with few images, each as bright as its class says."""
+    random, contents = np.random.default_rng(0), dict[str, bytes]()
+    for name in (*cifar10.TRAIN, *cifar10.TEST):
+        records = random.integers(0, 60, (64, cifar10.RECORD)).astype(np.uint8)
+        records[:, 0] = random.integers(0, 10, 64)
+        records[:, 1:] += 20 * records[:, :1]
+        contents[name] = records.tobytes()
+    write(folder / "cifar10", contents, compress=False)
+
+
 @pytest.mark.parametrize("name", LAST_LINES)
 def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Away from the full MNIST, wherever it may be.
+    # Away from the full data sets, wherever they may be.
+    small_cifar10(tmp_path)
     for setting in ("XDG_CACHE_HOME", "NOEIRA_DATA"):
         monkeypatch.setenv(setting, str(tmp_path))
     command = [sys.executable, str(EXAMPLES / name), *ARGUMENTS.get(name, ())]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(LAST_LINES[name], done.stdout.rstrip().splitlines()[-1])
+    if "--folder" in command:
+        assert (tmp_path / "run" / "loss.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize("name", CONFIGS)

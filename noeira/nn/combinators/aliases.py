@@ -103,8 +103,8 @@ class LinearELU(FusedLinear, then=(ELU,)):
 
 
 class Conv2DReLU(Short, first=Conv2D, then=(ReLU,)):
-    """max(conv(x), 0), applied where the convolution is stored: `Fused[Conv2D.of(IC, OC, K),
-    ReLU]`, with the type parameters and shapes of Conv2D.
+    """max(conv(x), 0), applied where the convolution is stored: `Fused[Conv2D[IC, OC, K], ReLU]`,
+    with the type parameters and shapes of Conv2D.
 
     Parameters: `weight` [OC, IC/GROUPS, K, K], `bias` [OC] (switched off by `bias=False`).
     """

@@ -6,8 +6,6 @@ Convolutions before a batch normalisation have no bias, which its mean would tak
 
 from __future__ import annotations
 
-from typing import Any
-
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.combinators.aliases import Short
@@ -28,39 +26,38 @@ from noeira.nn.primitives.pooling import AvgPool2D
 __all__ = ["Conv2DBatchNorm", "Conv2DBatchNormReLU", "ResBlock", "ResBlockDownsample"]
 
 
-class NormedConvolution(Short):
-    """The parent of convolutions without a bias and their batch normalisation, in one kernel."""
+class Conv2DBatchNorm(Short):
+    """A convolution and batch normalisation: `Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING,
+    bias=False), BatchNorm2D[OC]]`, (IC, H, W) -> (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
+
+    Parameters: `0.weight` [OC, IC, K, K], `1.gamma`, `1.beta` [OC]. Buffers: `1.running_mean`,
+    `1.running_var` [OC].
+    """
 
     IC = size()
     OC = size()
     K = extent("HW")
     STRIDE = extent("HW", 1)
     PADDING = extent("HW", 0, least=0)
+    LAYERS = derived(lambda b: b.normalised())
 
-    @staticmethod
-    def first_parts(b: Any) -> tuple[type[Module], ...]:
-        """Both, for these type parameters."""
-        convolution = Conv2D.of(b.IC, b.OC, b.K, b.STRIDE, b.PADDING, bias=False)
-        return convolution, BatchNorm2D[b.OC]
+    @classmethod
+    def normalised(cls) -> tuple[type[Module], ...]:
+        """The convolution and what normalises it."""
+        return (
+            Conv2D.of(cls.IC, cls.OC, cls.K, cls.STRIDE, cls.PADDING, bias=False),
+            BatchNorm2D[cls.OC],
+        )
 
 
-class Conv2DBatchNorm(NormedConvolution):
-    """`Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING, bias=False), BatchNorm2D[OC]]`, (IC, H, W) ->
-    (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
+class Conv2DBatchNormReLU(Conv2DBatchNorm):
+    """A convolution, batch normalisation and ReLU: `Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING,
+    bias=False), BatchNorm2D[OC], ReLU]`, (IC, H, W) -> (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
 
-    Parameters: `0.weight` [OC, IC, K, K], `1.gamma`, `1.beta` [OC]. Buffers: `1.running_mean`,
-    `1.running_var` [OC].
+    Parameters and buffers: those of `Conv2DBatchNorm`.
     """
 
-    LAYERS = derived(NormedConvolution.first_parts)
-
-
-class Conv2DBatchNormReLU(NormedConvolution):
-    """`Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING, bias=False), BatchNorm2D[OC], ReLU]`, with the
-    shapes, parameters and buffers of `Conv2DBatchNorm`.
-    """
-
-    LAYERS = derived(lambda b: (*NormedConvolution.first_parts(b), ReLU))
+    LAYERS = derived(lambda b: (*b.normalised(), ReLU))
 
 
 def first_half(ic: int, oc: int, stride: int = 1) -> type[Module]:
@@ -83,11 +80,10 @@ def second_half(channels: int) -> type[Module]:
 
 
 class ResBlock(Module):
-    """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W), convolutions of 3x3, in
-    two kernels: the basic block of He et al. 2015, figure 5.
+    """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W) (He et al. 2015, figure 5).
 
-    Parameters: `conv1.weight`, `conv2.weight` [C, C, 3, 3], and of `bn1`, `bn2` those of
-    BatchNorm2D.
+    Convolutions are of 3x3; each is a kernel with what follows it. Parameters: `conv1.weight`,
+    `conv2.weight` [C, C, 3, 3], and of `bn1` and `bn2` those of BatchNorm2D.
     """
 
     C = size()
@@ -106,15 +102,15 @@ class ResBlock(Module):
 
 
 class ResBlockDownsample(Module):
-    """The block that halves images and widens them, (IC, H, W) -> (OC, ⌈H/2⌉, ⌈W/2⌉):
-    relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)), conv1 with a stride of 2.
+    """relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)), conv1 with a stride of 2, (IC, H, W) ->
+    (OC, ⌈H/2⌉, ⌈W/2⌉).
 
     shortcut: "conv", a convolution of 1x1 with a stride of 2 and batch normalisation (option B of
     He et al. 2015), or "pad", every second pixel with as many channels of zeros before and after
-    (option A), which has no parameters. Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight`
-    [OC, OC, 3, 3], of `bn1` and `bn2` those of BatchNorm2D, and of "conv" `downsample.0.weight`
-    [OC, IC, 1, 1] and those of BatchNorm2D at `downsample.1`. Raises CompositionError for channels
-    that cannot be padded so.
+    (option A), which has no parameters.
+    Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight` [OC, OC, 3, 3], of `bn1` and `bn2`
+    those of BatchNorm2D, and of "conv" `downsample.0.weight` [OC, IC, 1, 1] and those of
+    BatchNorm2D at `downsample.1`. Raises CompositionError for channels that cannot be padded so.
     """
 
     IC = size()

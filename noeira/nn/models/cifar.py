@@ -24,10 +24,10 @@ __all__ = [
 
 
 class CifarCNN(Network):
-    """Six convolutions of 3x3 in the manner of VGG (Simonyan and Zisserman 2014), two each of 32,
-    64 and 128 channels before a maximum that halves the image, and two linear layers: (3, 32, 32)
-    -> (CLASSES).
+    """Six convolutions of 3x3 and two linear layers in the manner of VGG, (3, 32, 32) -> (CLASSES)
+    (Simonyan and Zisserman 2014): `CifarCNN`, or `CifarCNN[100]`.
 
+    Two convolutions each of 32, 64 and 128 channels stand before a maximum that halves the image.
     Parameters: those of the convolutions at `conv1` … `conv6`, of the linear layers at `fc1` and
     `fc2`. Option: channels (3).
     """
@@ -107,18 +107,18 @@ class ResNet20(CifarClassifier):
 
 
 class ResNet32(CifarClassifier):
-    """The same with 32 layers; see `ResNet20`."""
+    """The residual network of 32 layers for CIFAR-10, (3, H, W) -> (CLASSES); see `ResNet20`."""
 
     blocks = (5, 5, 5)
 
 
 class ResNet44(CifarClassifier):
-    """The same with 44 layers; see `ResNet20`."""
+    """The residual network of 44 layers for CIFAR-10, (3, H, W) -> (CLASSES); see `ResNet20`."""
 
     blocks = (7, 7, 7)
 
 
 class ResNet56(CifarClassifier):
-    """The same with 56 layers; see `ResNet20`."""
+    """The residual network of 56 layers for CIFAR-10, (3, H, W) -> (CLASSES); see `ResNet20`."""
 
     blocks = (9, 9, 9)

@@ -27,9 +27,9 @@ def resnet_names(network: type[Module], keep: Iterable[str] = ()) -> NameMap:
     network: one of these, or a network that has one inside, such as behind `Standardize`, whose
     other tensors then stay as they are when a file is loaded. keep: patterns of what stays too,
     such as the head of other classes, `["fc.*"]`. What files count in training,
-    `num_batches_tracked`, is ignored, as is the head where the network has none. Raises OptionError
-    for a network that has no residual network inside or several, and for a pattern that no tensor
-    has.
+    `num_batches_tracked`, is ignored, as is the head where the network has none.
+    Raises OptionError for a network that has no residual network inside or several, and for a
+    pattern that no tensor has.
     """
     check_network_type(network)
     found = [(path, module) for path, module, _ in walk(network) if issubclass(module, ResNet)]

@@ -32,17 +32,15 @@ def first_kernel(channels: int, width: int, kernel: int = 3, stride: int = 1) ->
     ]
 
 
-def stages(widths: Sequence[int], blocks: Sequence[int], shortcut: str = "conv") -> Layers:
-    """`layer1`, `layer2`, … of so many blocks, each narrower by half than the one before."""
-    first = (ResBlock[widths[0]],)
-    halves = [
-        (ResBlockDownsample.of(before, after, shortcut=shortcut),)
-        for before, after in pairwise(widths)
-    ]
-    made = zip((first, *halves), widths, blocks, strict=True)
+def stages(widths: Sequence[int], blocks: Sequence[int], shortcut: str) -> Layers:
+    """`layer1`, `layer2`, … of so many channels and blocks; all but the first halve the image."""
+    begins = [ResBlock[widths[0]]]
+    begins += [ResBlockDownsample.of(*pair, shortcut=shortcut) for pair in pairwise(widths)]
     return tuple(
-        (f"layer{index}", Sequential[(*begin, *(ResBlock[width],) * (count - 1))])
-        for index, (begin, width, count) in enumerate(made, start=1)
+        (f"layer{index}", Sequential[(begin, *(ResBlock[width],) * (count - 1))])
+        for index, (begin, width, count) in enumerate(
+            zip(begins, widths, blocks, strict=True), start=1
+        )
     )
 
 
