@@ -20,13 +20,15 @@ class Lowering:
     """Turns expressions into C statements over vectors (or CUDA scalars): the same text for both.
 
     dtype: the one that is computed in. A subexpression that is used more than once, and every
-    literal, gets a name of its own.
+    literal, gets a name of its own. image: channels and places of the images that elements with
+    random numbers are of, if their channels lie last.
     """
 
     dtype: str
     constants: dict[str, str]
     lines: list[str]
     temporaries: int = 0
+    image: tuple[int, int] | None = None
 
     def literal(self, value: float) -> str:
         """The name of a constant, broadcast before the loop."""
@@ -64,7 +66,8 @@ class Lowering:
         if op == "neg":
             return f"(-{args[0]})"
         if op == "uniform":
-            args = ["element", *args]
+            args = ["element", *map(str, self.image or ()), *args]
+            op = "uniform_last" if self.image else op
         return f"{op}_{self.dtype}({', '.join(args)})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -13,7 +14,7 @@ from noeira.ir.body import Body, Phases, phases_of
 from noeira.ir.forms import part_dtype, refusal
 from noeira.ir.graph import Node, Value
 from noeira.ir.ops import elementwise
-from noeira.ir.orders import check_orders
+from noeira.ir.orders import IMAGES, check_orders
 from noeira.ir.scalar import Expr, keys, var, variables
 from noeira.ir.types import computed
 
@@ -102,6 +103,7 @@ class Lowered:
         shape = part.outputs[0].type.shape
         operands = {part.operands[i]: self.operand(part, i, shape) for i in places_read(part)}
         self.random |= any(is_key(part, i) for i in range(len(part.inputs)))
+        self.lowering.image = channels_and_places(part)
         self.assign(part.outputs[0], expression_of(part), operands)
 
     def code(self) -> Elementwise:
@@ -135,6 +137,14 @@ def is_key(part: Node, position: int) -> bool:
     if not isinstance(op, elementwise.Elementwise) or not op.numbers:
         return False
     return part.operands[position] in keys(op.expression(part.attrs))
+
+
+def channels_and_places(part: Node) -> tuple[int, int] | None:
+    """Of a part whose result has its channels last, how many there are, and places of each in an
+    image.
+    """
+    shape = part.outputs[0].type.shape
+    return (shape[-1], math.prod(shape[1:-1])) if part.order in IMAGES.values() else None
 
 
 def expression_of(part: Node) -> Expr:

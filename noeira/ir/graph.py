@@ -63,7 +63,9 @@ class Origin:
 class Node:
     """One operation; a fused node carries the plain nodes it is made of as its body.
 
-    region: the innermost that it is in, "" if it is in none.
+    region: the innermost that it is in, "" if it is in none. order: of a node as it lies in memory,
+    that which its first result was in before: random numbers follow from the number of an element
+    along the axes that users count.
     """
 
     op: Op
@@ -74,6 +76,7 @@ class Node:
     group: str = ""
     body: tuple[Node, ...] = ()
     region: str = ""
+    order: str = ""
 
     @property
     def parts(self) -> tuple[Node, ...]:

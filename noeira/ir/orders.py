@@ -133,6 +133,7 @@ def laid_part(part: Node) -> Node:
         attrs=attrs,
         inputs=retyped(part.inputs, operands),
         outputs=retyped(part.outputs, results),
+        order=made[0].order,
     )
 
 

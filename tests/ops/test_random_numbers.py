@@ -13,7 +13,7 @@ import pytest
 from c_sweep import CKernels, compiler_or_skip, for_isa
 from cuda_sweep import ONE, CudaKernels
 from needs import needs_compiler, needs_cxx
-from sweep import Case
+from sweep import Case, in_memory
 from vector_maths import native_isa
 
 import noeira
@@ -26,6 +26,7 @@ from noeira.ir.graph import Attrs, Value
 from noeira.ir.interpret import interpret, results_of
 from noeira.ir.op import OPS
 from noeira.ir.ops.elementwise import Elementwise
+from noeira.ir.orders import IMAGES, ordered
 from noeira.ir.random import philox, uniform24
 from noeira.ir.samples import Draw
 from noeira.ir.scalar import Expr, call, select, var
@@ -92,13 +93,33 @@ def rows_of(builder: Builder, x: Value, keys: list[Value]) -> Value:
     return builder.emit("multiply", dropped, x)
 
 
+def channels_of(builder: Builder, x: Value, keys: list[Value]) -> Value:
+    """One over images that other operands are repeated to, one for each channel."""
+    axes = len(x.type.shape) - 2
+    each = builder.input("each", TensorType(x.type.dtype, (x.type.shape[1], *(1,) * axes)))
+    return builder.emit("multiply", builder.emit("own_dropout", x, *keys), each)
+
+
+def image(dtype: str, shape: tuple[int, ...]) -> TensorType:
+    """Images whose channels lie last."""
+    return ordered(TensorType(dtype, shape), IMAGES[len(shape)])
+
+
 SHAPES = ((1,), (3,), (64,), (101,), (9, 37), (5, 16), (300, 21))
+# Fewer channels than a vector has lanes, as many as several vectors have, and some in between.
+IMAGE_SHAPES = ((3, 3, 5, 1), (2, 32, 3, 3), (2, 21, 18), (2, 37, 2, 1, 3))
 CASES = [
     case_of(build, TensorType(dtype, shape))
     for dtype in ("f32", "f64", "bf16")
     for shape in SHAPES
     for build in (dropout, rows_of)
     if len(shape) > 1 or build is dropout
+]
+CASES += [
+    case_of(build, image(dtype, shape))
+    for dtype in ("f32", "f64", "bf16")
+    for shape in IMAGE_SHAPES
+    for build in (dropout, channels_of)
 ]
 
 
@@ -122,9 +143,11 @@ def expected(case: Case, arrays: list[np.ndarray]) -> np.ndarray:
 def check(run: Callable[[Case, list[np.ndarray]], list[np.ndarray]]) -> None:
     """Every case gives the bits of the references."""
     for case in CASES:
-        arrays = arrays_of(case)
-        (got,) = run(case, arrays)
-        assert got.tobytes() == expected(case, arrays).tobytes(), case.label
+        arrays, (made,) = arrays_of(case), case.node.outputs
+        pairs = zip(arrays, case.node.inputs, strict=True)
+        (got,) = run(case, [in_memory(array, value.type.order) for array, value in pairs])
+        want = in_memory(expected(case, arrays), made.type.order)
+        assert got.tobytes() == want.tobytes(), case.label
 
 
 def around_rows(builder: Builder, x: Value, keys: list[Value]) -> Value:

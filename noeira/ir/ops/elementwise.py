@@ -202,9 +202,11 @@ class Elementwise(Op):
         return found
 
     def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
-        # Random numbers follow from the number of an element, by the axes of its shape.
+        order = order_together(operands, results[0])
+        # Random numbers follow from the number of an element, which kernels tell of images alone.
         drawn = self.numbers and scalar.keys(self.expression(attrs))
-        order = "" if drawn else order_together(operands, results[0])
+        if drawn and order not in IMAGES.values():
+            return ()
         return (order,) if order else ()
 
     def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
