@@ -16,10 +16,9 @@ from functools import cached_property
 from noeira.codegen.c.isa import ISA
 from noeira.codegen.cut import check_stages, option, read_cut, written
 from noeira.codegen.kernels.gemm.product import Partition
-from noeira.codegen.kernels.winograd.products import STEPS, Products
+from noeira.codegen.kernels.winograd.products import STEPS, Chunks, Products
 from noeira.codegen.kernels.winograd.texts import Texts
 from noeira.codegen.kernels.winograd.work import Images, Work
-from noeira.codegen.rows import pieces_of
 from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.geometry import Geometry
@@ -75,20 +74,21 @@ class ImagesCut(Texts):
         """Steps of the products: channels."""
         return self.work.read.channels
 
-    @property
-    def deepest(self) -> int:
-        """Steps that a thread transforms the weights of at a time."""
-        return min(STEPS, self.depth)
+    @cached_property
+    def bands(self) -> Chunks:
+        """The vectors of a pixel that is read in bands: the channels that are summed at a time."""
+        vectors = self.work.read.vectors
+        return Chunks(vectors, min(STEPS // self.lanes, vectors))
 
     @property
-    def chunks(self) -> int:
-        """Such pieces of the channels."""
-        return pieces_of(self.depth, self.deepest)
+    def deepest(self) -> int:
+        """Channels of a band."""
+        return self.bands.size * self.lanes
 
     @property
     def weight_items(self) -> int:
         """Pieces of work of the stage that transforms weights."""
-        return self.panels.count * self.chunks
+        return self.panels.count * self.bands.count
 
     @property
     def items(self) -> int:
@@ -100,31 +100,29 @@ class ImagesCut(Texts):
         """Tiles whose transforms lie together."""
         return self.work.tiles if self.tiles_first else self.blocks.size
 
-    @property
-    def tile_step(self) -> int:
-        """Elements of a tile at a point."""
-        return self.work.read.padded
-
     @cached_property
     def products(self) -> Products:
         """The products, with tiles for rows."""
         steps = self.deepest if self.tiles_first else self.depth
         lanes, line = self.work.lanes, self.work.line
+        a_size = self.kept_tiles * self.deepest + line
         return Products(
             self.work,
             self.blocks.sizes,
             self.options.rows,
             self.panels,
-            row=self.tile_step,
+            steps=self.deepest,
+            row=self.deepest,
             step=1,
-            a_size=self.kept_tiles * self.tile_step + line,
+            chunk=self.work.points * a_size,
+            a_size=a_size,
             b_size=steps * self.panels.size * lanes + line,
         )
 
     @property
     def tiles_size(self) -> int:
         """Elements of the transforms of tiles that lie together."""
-        return self.work.points * self.products.a_size
+        return self.bands.count * self.products.chunk
 
     @property
     def panel_size(self) -> int:

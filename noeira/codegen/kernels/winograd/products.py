@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from noeira.codegen.ctext import times
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.kernels.winograd.work import Work
 from noeira.codegen.rows import pieces_of
@@ -14,27 +15,49 @@ STEPS = 64
 
 
 @dataclass(frozen=True)
+class Chunks:
+    """`extent` cut into pieces of `size`, of which the last may be smaller."""
+
+    extent: int
+    size: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return pieces_of(self.extent, self.size)
+
+    def start(self, index: str, scale: int = 1) -> str:
+        """C text for where the piece of that index, a C variable, begins, times a number."""
+        return times(index, self.size * scale)
+
+    def length(self, index: str) -> str:
+        """C text for the size of the piece of that index."""
+        if self.extent % self.size == 0:
+            return str(self.size)
+        last, rest = self.count - 1, self.extent % self.size
+        return f"({index} < {last} ? {self.size} : {rest})"
+
+
+@dataclass(frozen=True)
 class Products:
     """sums[point] [rows, columns] = a[point] b[point]: rows in tiles of at most `most` rows, columns
     in `panels` of vectors.
 
-    rows: the numbers of rows that occur; row, step: elements of `a` between rows and between steps;
-    a_size, b_size: elements between points, of which `b` has `width` in a step.
+    rows: the numbers of rows that occur; steps: that are summed at a time; row, step, chunk: elements
+    of `a` between rows, between steps, and between so many steps; a_size, b_size: elements between
+    points, of which `b` has `width` in a step.
     """
 
     work: Work
     rows: tuple[int, ...]
     most: int
     panels: Partition
+    steps: int
     row: int
     step: int
+    chunk: int
     a_size: int
     b_size: int
-
-    @property
-    def steps(self) -> int:
-        """Steps at a time."""
-        return STEPS
 
     @property
     def width(self) -> int:

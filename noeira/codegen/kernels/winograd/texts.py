@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from noeira.codegen.c.rows import CRows
 from noeira.codegen.ctext import times
+from noeira.codegen.expressions import is_short
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.kernels.winograd.matrices import TAPS
 from noeira.codegen.kernels.winograd.transforms import Transform, transform
@@ -34,6 +35,10 @@ class Texts:
     def patch_row(self, how: Transform, images: Images) -> int:
         """Elements of a row of the pixels of a square."""
         return len(how.inputs) * images.padded
+
+    def next_size(self, images: Images) -> int:
+        """Elements of a row of the next tile that this one has not."""
+        return self.work.tile * images.channels
 
     def patch(self, how: Transform, images: Images) -> int:
         """Elements of all of them."""
@@ -76,6 +81,19 @@ class Texts:
     def inside(self, first: str, length: int) -> str:
         """C text for how much of a tile lies in an image, from its first row or column."""
         return f"{length} - {first} < {self.work.tile} ? {length} - {first} : {self.work.tile}"
+
+    def at_once(self, tail: Elementwise) -> bool:
+        """Whether the code after a result is so short that it stands in a transform for each."""
+        return is_short(tail.lines)
+
+    def kept_apart(self, tail: Elementwise) -> bool:
+        """Whether there are tiles or vectors of which all results are made before that code."""
+        ragged = self.work.ragged or bool(self.work.made.pixels.part)
+        return ragged or not self.at_once(tail)
+
+    def pixel(self, number: int) -> int:
+        """Pixels from a tile's first to that of a number."""
+        return number // self.work.tile * self.work.made.width + number % self.work.tile
 
     def parts_of(self, grid: CRows) -> tuple[tuple[str, str], ...]:
         """What stands in element-wise code for whole vectors, and for the last one of a row."""

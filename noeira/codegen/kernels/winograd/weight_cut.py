@@ -18,7 +18,7 @@ from noeira.codegen.c.rows import CRows
 from noeira.codegen.cut import check_stages, option, read_cut, written
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.kernels.winograd.images_cut import check_stack
-from noeira.codegen.kernels.winograd.products import Products
+from noeira.codegen.kernels.winograd.products import STEPS, Products
 from noeira.codegen.kernels.winograd.texts import Texts
 from noeira.codegen.kernels.winograd.work import WEIGHT, Work
 from noeira.codegen.scratch import Room
@@ -98,8 +98,10 @@ class WeightCut(Texts):
             tuple(size * self.lanes for size in self.bands.sizes),
             self.options.rows,
             self.panels,
+            steps=STEPS,
             row=1,
             step=self.band,
+            chunk=STEPS * self.band,
             a_size=self.tiles * self.band + line,
             b_size=self.tiles * self.panels.size * self.lanes + line,
         )
