@@ -8,7 +8,6 @@ from itertools import product
 
 from noeira.codegen.ctext import plus, quotient, remainder, times
 from noeira.codegen.kernels.patches.walks import Axis, Walk
-from noeira.codegen.rows import pieces_of
 
 
 @dataclass(frozen=True)
@@ -115,13 +114,7 @@ class Line:
     @property
     def inside(self) -> tuple[int, int]:
         """The first of the places whose taps all meet the image, and the one behind the last."""
-        axis = self.axis
-        if not axis.offsets:
-            return 0, axis.count
-        first = max(pieces_of(-axis.offsets[0], axis.stride), 0)
-        last = (axis.size - 1 - axis.offsets[-1]) // axis.stride + 1
-        last = min(max(last, 0), axis.count)
-        return (first, last) if first < last else (axis.count, axis.count)
+        return self.axis.interior
 
     def inside_end(self, width: int) -> int:
         """The place behind the last of those inside that are made so many together."""

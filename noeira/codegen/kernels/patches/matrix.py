@@ -102,6 +102,21 @@ class Patches:
         return self.begins("x", axis.stride) if axis.checked else ""
 
     @property
+    def interior(self) -> str:
+        """C text of the condition that a place's whole patch lies in the image; empty if those of
+        all places do.
+        """
+        found = list[str]()
+        for name, axis in zip("zyx", self.walk.axes, strict=True):
+            first, end = axis.interior
+            at = self.walk.at(name)
+            if axis.checked and at == "0":
+                return "0"
+            if axis.checked:
+                found.append(f"{at} >= {first} && {at} < {end}")
+        return " && ".join(found)
+
+    @property
     def last_column(self) -> int:
         """The last column that a whole run can begin in."""
         return self.walk.axes[2].size - self.span

@@ -26,8 +26,9 @@ class PatchProduct:
     turned, what is made there is left out of the result.
 
     image, factor: the operands, by name. groups: bundles; own, columns: channels of one in the
-    image, and of its product. rows: of the result. row: elements of a row of the other factor as it lies, [*K, C/groups, F] of a weight,
-    [places, F] of a cotangent. crossed: whether columns of the product are rows of the weight.
+    image, and of its product. rows: of the result. row: elements of a row of the other factor as it
+    lies, [*K, C/groups, F] of a weight, [places, F] of a cotangent. crossed: whether columns of the
+    product are rows of the weight.
     """
 
     image: str

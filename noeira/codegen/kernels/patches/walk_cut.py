@@ -12,6 +12,9 @@ from noeira.codegen.kernels.patches.options import PatchOptions
 from noeira.codegen.kernels.patches.product import PatchProduct
 from noeira.codegen.rows import pieces_of
 
+# Vectors of a patch whose copies are written one after the other.
+STEADY = 40
+
 
 @dataclass(frozen=True)
 class WalkCut:
@@ -134,6 +137,14 @@ class WalkCut:
     def pieced(self) -> bool:
         """Whether a block has a piece of one run: else it has whole runs."""
         return self.by_runs or (not self.product.turned and self.pieces.count > 1)
+
+    @property
+    def steady(self) -> bool:
+        """Whether a block always has all runs, and these are few and short: their copies are then
+        written one after the other.
+        """
+        few = len(self.patches.runs) * pieces_of(self.patches.length, self.product.lanes) <= STEADY
+        return not self.product.turned and self.blocks == 1 and not self.pieced and few
 
     def run_of(self, tile: str) -> str:
         """C text for the run that a tile is a piece of."""

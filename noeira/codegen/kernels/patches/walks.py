@@ -50,6 +50,17 @@ class Axis:
         return first < 0 or last >= self.size
 
     @property
+    def interior(self) -> tuple[int, int]:
+        """The first place all of whose taps meet the image, and the one behind the last; the same
+        if there is none.
+        """
+        if not self.offsets:
+            return 0, self.count
+        first = max(-(self.offsets[0] // self.stride), 0)
+        end = min((self.size - 1 - self.offsets[-1]) // self.stride + 1, self.count)
+        return (first, end) if first < end else (self.count, self.count)
+
+    @property
     def consecutive(self) -> bool:
         """Whether taps meet neighbouring pixels."""
         return all(offset == self.offsets[0] + number for number, offset in enumerate(self.offsets))
