@@ -25,6 +25,7 @@ from noeira.nn import (
     Deterministic,
     Initializer,
     Kaiming,
+    KaimingNormal,
     Normal,
     ScaledKaiming,
     TruncNormalIn,
@@ -167,6 +168,7 @@ def test_fill_follows_the_distribution():
     ("rule", "wanted"),
     [
         (Kaiming(), Distribution("uniform", (-math.sqrt(6 / 50), math.sqrt(6 / 50)))),
+        (KaimingNormal(), Distribution("normal", (0.0, math.sqrt(2 / 30)))),
         (Xavier(), Distribution("uniform", (-math.sqrt(6 / 80), math.sqrt(6 / 80)))),
         (
             ScaledKaiming(1, 3),
@@ -199,7 +201,8 @@ def test_how_an_initialiser_is_given():
         (
             lambda: initializer("kaiming"),
             "init must be an initialiser such as Kaiming, not 'kaiming': write init=Kaiming; there "
-            "are Deterministic, Kaiming, Normal, ScaledKaiming, TruncNormalIn, Xavier, Zero",
+            "are Deterministic, Kaiming, KaimingNormal, Normal, ScaledKaiming, TruncNormalIn, "
+            "Xavier, Zero",
         ),
         (
             lambda: initializer(Normal),

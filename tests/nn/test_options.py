@@ -134,7 +134,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: noeira.compile(Net, init="xavier"),  # type: ignore[arg-type]
         "init must be an initialiser such as Kaiming, not 'xavier': write init=Xavier; there are "
-        "Deterministic, Kaiming, Normal, ScaledKaiming, TruncNormalIn, Xavier, Zero",
+        "Deterministic, Kaiming, KaimingNormal, Normal, ScaledKaiming, TruncNormalIn, Xavier, Zero",
     ),
     (
         lambda: noeira.compile(Net, loss=CrossEntropy, metrics=["a"]),  # type: ignore[list-item]
