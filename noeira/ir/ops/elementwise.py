@@ -16,7 +16,7 @@ from noeira.ir.checks import check_float, check_number, expect
 from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
-from noeira.ir.orders import lying_along, order_in, order_together, stored
+from noeira.ir.orders import IMAGES, lying_along, order_in, order_together, stored
 from noeira.ir.samples import BadSample, Draw, Sample, f32, i32
 from noeira.ir.scalar import Expr
 from noeira.ir.scalar_numpy import evaluate
