@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Unpack
 
-from noeira.errors import NoeiraError
+from noeira.errors import NoeiraError, OptionError
 from noeira.ir.builder import Builder
 from noeira.ir.entry import (
     EVALUATE,
+    FOLD,
     FORWARD,
     GRADIENTS,
     MICRO,
@@ -38,12 +39,14 @@ from noeira.passes.base import Pass
 from noeira.passes.clip import Clip
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.ema import MovingAverage
+from noeira.passes.fold import Fold
 from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
 from noeira.passes.keep_gradients import KeepGradients
 from noeira.passes.order import Order
 from noeira.passes.own import Own
+from noeira.passes.prepare import Prepare
 from noeira.passes.recompute import Recompute
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
@@ -74,9 +77,10 @@ class Job:
         with an optimizer step.
         """
         batch = self.options.batch
-        found: dict[str, Callable[[], Entry]] = {
-            FORWARD: lambda: Entry(self.forward(), self.options.rows, "rows")
-        }
+        found: dict[str, Callable[[], Entry]] = {}
+        if self.options.fold:
+            found[FOLD] = lambda: Entry(self.folding(), batch, "nothing")
+        found[FORWARD] = lambda: Entry(self.forward(), self.options.rows, "rows")
         if self.options.loss is not None and self.net.parameters():
             found[GRADIENTS] = lambda: Entry(self.gradients(), batch, "batch")
         if self.options.accumulate > 1:
@@ -128,8 +132,26 @@ class Job:
 
     def forward(self) -> Dump:
         """The network in evaluation mode."""
+        passes = (Fold(), Prepare()) if self.options.fold else ()
+        return dump_of(self.evaluated(FORWARD), passes)
+
+    def folding(self) -> Dump:
+        """What `forward` reads where normalisations are folded. Raises OptionError if there are
+        none.
+        """
+        graph = self.evaluated(FOLD)
+        if Fold()(graph) is graph:
+            raise OptionError(
+                f"fold=True has nothing to fold in {self.net!r}: a normalisation by running "
+                "statistics, such as BatchNorm2D, right behind a convolution or a Linear whose "
+                "result nothing else reads; leave it out"
+            )
+        return dump_of(graph, (Fold(), Prepare(makes=True)))
+
+    def evaluated(self, entry: str) -> ComputeGraph:
+        """The network alone in evaluation mode, before any pass."""
         options = replace(self.options, batch=self.options.rows, loss=None, metrics=())
-        return dump_of(self.graph(FORWARD, options, "eval"))
+        return self.graph(entry, options, "eval")
 
     def step(self, complete: bool = True) -> Dump:
         """One training step; or, where its gradients are added up over several parts of a batch,

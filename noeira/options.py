@@ -69,6 +69,7 @@ class GraphOptions(TraceOptions, total=False):
     groups: Mapping[str, Group] | None
     accumulate: int
     ema: float | None
+    fold: bool
 
 
 class CompileOptions(GraphOptions, total=False):
@@ -85,6 +86,13 @@ def counting_number(name: str, value: Any) -> int:
     if number is None or number < 1:
         raise OptionError(f"{name} must be a whole number of at least 1, not {value!r}")
     return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value, True or False. Raises OptionError."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is True or False, not {value!r}")
+    return value
 
 
 def decay(value: Any) -> float:
@@ -108,7 +116,8 @@ class Options:
     by default Accuracy, where the loss takes class numbers.
     schedule: of the learning rate. clip: how gradients are clipped. groups: by name patterns, what
     some parameters have of their own. accumulate: parts that a batch is taken in, whose gradients
-    are added up. ema: the decay of a moving average of the parameters.
+    are added up. ema: the decay of a moving average of the parameters. fold: whether `forward` has
+    normalisations by running statistics folded into the weights before them.
     seed: of the initial values, and of the order of training data. target: `cpu`; `cuda`, a GPU;
     `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or `reference` (NumPy; also what
     `cpu` falls back to without a compiler, and says so). choices: a table of tuned choices or its
@@ -123,6 +132,7 @@ class Options:
     groups: Groups = field(default=(), metadata={"read": groups_of})
     accumulate: int = field(default=1, metadata={"read": partial(counting_number, "accumulate")})
     ema: float | None = field(default=None, metadata={"read": decay})
+    fold: bool = field(default=False, metadata={"read": partial(flag, "fold")})
     batch: int = field(default=1, metadata={"read": partial(counting_number, "batch")})
     input: Shape | tuple[Shape, ...] | None = None
     init: Initializer = field(default=Kaiming(), metadata={"read": initializer})

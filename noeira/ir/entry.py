@@ -20,6 +20,8 @@ STEPS, EVALUATE = "steps", "evaluate"
 MICRO, MICRO_STEPS = f"{STEP}.micro", f"{STEPS}.micro"
 # What a data set that a program has loaded is for.
 Purpose: TypeAlias = Literal["training", "evaluation"]
+# What makes the weights that `forward` reads, with normalisations folded into them.
+FOLD = f"{FORWARD}.fold"
 # What an entry is given: any number of rows that its caller has, in turns of a batch; one batch
 # that its caller has, or one of its parts; a data set that the program has loaded; the number of an
 # epoch, to draw its order; nothing at all, beside its states.

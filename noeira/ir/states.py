@@ -10,6 +10,7 @@ States, the memory that outlives a call, and whose they are:
     %gradients                  keep_gradients   keep_gradients   the module instance
     %OP.m, %OP.v, %OP.step      update           update           the module instance, for OP
     %ema                        ema              ema              the module instance
+    %folded                     prepare          prepare          the module instance
     %seed                       trace            nobody           the program
     %draws                      trace            trace            the program
     %lr                         update, anneal   its user         the program
@@ -42,6 +43,8 @@ TICK, SEED = "tick", "seed"
 # What stands for %tick where nothing is trained: calls of an evaluation that draws random numbers.
 # So training does not depend on how often one looks at it.
 DRAWS = "draws"
+# What a normalisation is folded into, made of parameters and buffers when these have changed.
+FOLDED = "folded"
 # What optimizers call theirs: moments, and the updates that were made.
 FIRST_MOMENT, SECOND_MOMENT, STEP = "m", "v", "step"
 # The learning rate, the samples taken so far, and the tick of the first call that was not ok, or
@@ -62,9 +65,9 @@ MEAN_GRADS, CLIPPED = "grads.mean", "grads.clipped"
 # The norm of all gradients before clipping, the factor that clips them, the scheduled rate.
 GRAD_NORM, CLIP, RATE = "grad_norm", "clip", "rate"
 
-INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK, EMA})
+INSTANCES = frozenset({PARAMS, BUFFERS, GRADIENTS, TICK, EMA, FOLDED})
 # States that say nothing to a later step.
-PASSING = frozenset({GRADIENTS, BAD, EPOCH_STEPS, GATHERED, GATHERED_ROWS})
+PASSING = frozenset({GRADIENTS, FOLDED, BAD, EPOCH_STEPS, GATHERED, GATHERED_ROWS})
 PROGRAMS = frozenset(
     {SEED, DRAWS, LEARNING_RATE, CURSOR, BAD, EPOCH_STEPS, GATHERED, GATHERED_ROWS}
 )

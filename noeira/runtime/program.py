@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol
 from noeira.errors import DataError, NoeiraError, OptionError, ShapeError
 from noeira.ir.arrays import dtype_name, shortest
 from noeira.ir.choices import NO_CHOICES, Choices
-from noeira.ir.entry import EVALUATE, FORWARD, GRADIENTS, MICRO, STEP, STEPS
+from noeira.ir.entry import EVALUATE, FOLD, FORWARD, GRADIENTS, MICRO, STEP, STEPS
 from noeira.ir.graph import Input
 from noeira.ir.numbers import finite_number, whole_number
 from noeira.ir.states import (
@@ -27,6 +27,7 @@ from noeira.runtime.averages import AVERAGED, NO_AVERAGE, begin_averages, exchan
 from noeira.runtime.batches import call_in_parts, call_on_batch, call_on_rows
 from noeira.runtime.entries import ADVICE, EPOCHS_UNKNOWN, BuildResident, Entries
 from noeira.runtime.interrupts import PutOff
+from noeira.runtime.prepared import Prepared
 from noeira.runtime.resident import (
     EvaluationData,
     TrainingData,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from noeira.runtime.built_unit import BuiltUnit
+    from noeira.runtime.entry_point import EntryPoint
 
 
 class Metric(Protocol):
@@ -89,6 +91,7 @@ class Program(Entries):
         self.choices, self.parts = choices, parts
         # The data set that %cursor counts the samples of: their number, and whether it is shuffled.
         self.stands_in: tuple[int, bool] | None = None
+        self.prepared = Prepared(store)
         self.params, self.tensors = Parameters(store), Tensors(store, buffers, repr(type(module)))
         super().__init__(name, store, build_entries, build_resident, module, seed)
 
@@ -123,7 +126,7 @@ class Program(Entries):
         with self.store.lock:
             self.check_steps(name)
             if reads == "rows":
-                results = call_on_rows(entry, given, self.batch // self.parts)
+                results = self.on_rows(entry, given)
             elif reads == "part":
                 return self.in_parts(given)
             else:
@@ -137,8 +140,11 @@ class Program(Entries):
         return call_in_parts(entries, given, self.batch, self.own_states[GATHERED_ROWS])
 
     def check_steps(self, name: str) -> None:
-        """Raises NoeiraError if an entry makes steps and none can be made now."""
+        """Take note that an entry makes steps, if it does. Raises NoeiraError if none can be made
+        now.
+        """
         if name in (STEP, STEPS):
+            self.store.changes += 1
             self.check_parameters()
             if self.blocked:
                 raise NoeiraError(self.blocked)
@@ -182,8 +188,14 @@ class Program(Entries):
         entry = self.entry(FORWARD)
         given = inputs_and_targets(entry.graph.inputs, x, ())
         with self.store.lock:
-            results = call_on_rows(entry, given, self.batch // self.parts)
+            results = self.on_rows(entry, given)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def on_rows(self, entry: EntryPoint, given: Sequence[Any]) -> list[np.ndarray]:
+        """Call an entry on any number of rows, with all that it reads prepared."""
+        if FOLD in self.entries:
+            self.prepared.refresh(self.entries[FOLD])
+        return call_on_rows(entry, given, self.batch // self.parts)
 
     def loss_of(self, name: str, x: Any, y: Any) -> float:
         """Call an entry on a batch and its targets; gives the loss."""

@@ -175,6 +175,7 @@ class TrainingData(ResidentData):
             self.draw_order(self.epoch)
         following = self.once.following(int(self.cursor) % self.samples)
         point = self.unit.entries[following.entry.name]
+        self.program.store.changes += 1
         did = point.run(min(most, following.calls) if following.completes else following.calls)
         if int(self.bad) >= 0:
             raise self.not_finite(point)

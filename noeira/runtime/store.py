@@ -72,12 +72,14 @@ class Store:
     and whoever wants the elements asks for them by `array`, `view` or `arrays`. What runs on a
     device leaves a mirror of each such array in `mirrors`.
 
-    averaged: whether the parameters and their moving averages are in each other's place.
+    averaged: whether the parameters and their moving averages are in each other's place. changes:
+    counts what may change parameters or buffers: that these arrays are given to somebody, and
+    that an entry of a program is called that updates them.
     """
 
     def __init__(self, layout: Layout, dtype: str = "f32", buffers: Layout = NO_BUFFERS) -> None:
         self.layout, self.buffers, self.dtype = layout, buffers, dtype
-        self.lock, self.averaged = Lock(), False
+        self.lock, self.averaged, self.changes = Lock(), False, 0
         self.memory: dict[str, np.ndarray] = {}
         self.mirrors: dict[str, Mirror] = {}
 
@@ -92,7 +94,7 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.layout, self.buffers, self.dtype = state["layout"], state["buffers"], state["dtype"]
-        self.lock, self.averaged = Lock(), False
+        self.lock, self.averaged, self.changes = Lock(), False, 0
         self.memory = {name: aligned_copy(array) for name, array in state["arrays"].items()}
         self.mirrors = {}
 
@@ -113,6 +115,7 @@ class Store:
 
     def current(self, name: str) -> np.ndarray:
         """The array of a state with its newest elements, to be read and written."""
+        self.changes += name in (PARAMS, BUFFERS)
         if name not in self.mirrors:
             return self.memory[name]
         with self.lock:
@@ -121,6 +124,7 @@ class Store:
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays with their newest elements, to be read and written."""
+        self.changes += 1
         if not self.mirrors:
             return self.memory
         with self.lock:

@@ -79,6 +79,7 @@ class Polyak:
         # each other.
         first, second = sorted((self.target_net.store, self.online_net.store), key=id)
         with first.lock, second.lock:
+            self.target_net.store.changes += 1
             self.entry.run()
 
     @property

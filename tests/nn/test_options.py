@@ -44,7 +44,7 @@ def test_the_options_are_listed_once_in_one_order() -> None:
     names = [field.name for field in fields(Options)]
     assert names_of(CompileOptions) == names
     assert names_of(GraphOptions) == names[:-3]
-    of_step = ("optimizer", "schedule", "clip", "groups", "accumulate", "ema")
+    of_step = ("optimizer", "schedule", "clip", "groups", "accumulate", "ema", "fold")
     assert names_of(TraceOptions) == [name for name in names[:-3] if name not in of_step]
     for function in (noeira.compile, noeira.Trainer, job_of):
         parameters = inspect.signature(function).parameters
@@ -102,12 +102,12 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: noeira.compile(Net, bach=3),  # type: ignore[call-arg]
         "compile has no option bach; it has loss, optimizer, schedule, clip, groups, accumulate, "
-        "ema, batch, input, init, dtype, metrics, seed, target, choices; did you mean batch?",
+        "ema, fold, batch, input, init, dtype, metrics, seed, target, choices; did you mean batch?",
     ),
     (
         lambda: noeira.suggest(Net, target="cuda"),  # type: ignore[call-arg]
         "suggest has no option target; it has loss, optimizer, schedule, clip, groups, accumulate, "
-        "ema, batch, input, init, dtype, metrics, entry",
+        "ema, fold, batch, input, init, dtype, metrics, entry",
     ),
     (
         lambda: noeira.trace(Net, optimizer=Adam),  # type: ignore[call-arg]

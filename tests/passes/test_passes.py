@@ -32,6 +32,7 @@ from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
 from noeira.passes.clip import Clip
 from noeira.passes.dce import DeadCodeElimination
 from noeira.passes.ema import MovingAverage
+from noeira.passes.fold import Fold
 from noeira.passes.fuse import Fuse
 from noeira.passes.guard import Guard
 from noeira.passes.hold import Hold
@@ -39,6 +40,7 @@ from noeira.passes.keep_gradients import KeepGradients
 from noeira.passes.order import Order
 from noeira.passes.own import Own
 from noeira.passes.pipeline import resume
+from noeira.passes.prepare import Prepare
 from noeira.passes.recompute import Recompute
 from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
@@ -59,6 +61,9 @@ OPTIONS: list[Pass] = [
     Anneal("step_decay_rate", (("every", 3), ("gamma", 0.5)), "sgd", 0.1, by_epoch=True),
     MovingAverage(),
     MovingAverage(0.5, "sgd"),
+    Fold(),
+    Prepare(),
+    Prepare(makes=True),
     Order(),
     Order(channels_last=False),
     ApplyOptimizer(),

@@ -103,6 +103,7 @@ SECTIONS: dict[str, dict[str, Key]] = {
         "groups": Key((dict,), 'a table such as { "*.bias" = "Group(frozen=true)" }', groups),
         "accumulate": NUMBER,
         "ema": Key((int, float), "a number"),
+        "fold": FLAG,
         "batch": NUMBER,
         "dtype": TEXT,
         "metrics": Key((list,), 'a list such as ["Accuracy", "TopK[5]"]', metrics),

@@ -43,7 +43,7 @@ Add = Callable[..., object]
 
 # What decides a network's graphs, and what they are written for.
 UPDATE = ("schedule", "clip", "groups", "accumulate", "ema")
-STEP = ("batch", "input", "loss", "optimizer", *UPDATE, "dtype", "init", "entry")
+STEP = ("batch", "input", "loss", "optimizer", *UPDATE, "fold", "dtype", "init", "entry")
 CODE = ("target", "isa", "arch", "choices")
 WRITTEN_FOR = tuple(target.name for target in first_of_each_language().values())
 
@@ -96,6 +96,11 @@ def add_step(add: Add) -> None:
         "options: adam:lr=0.001,beta1=0.9",
     )
     add_update(add)
+    add(
+        "--fold",
+        action="store_true",
+        help="in forward, fold normalisations by running statistics into the weights before them",
+    )
     add("--dtype", **one_of(("f32", "f64"), "dtype"), help="of parameters (default: f32)")
     add(
         "--init",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.checks import one_float_dtype
+from noeira.ir.filters import Filters
 from noeira.ir.gradients import Backward, reduce_to
 from noeira.ir.graph import Value
 from noeira.ir.op import Op
@@ -122,7 +123,7 @@ class Matmul(Contraction):
         )
 
 
-class Linear(Contraction):
+class Linear(Contraction, Filters):
     """y = x·W + b: x [..., IN], weight [IN, OUT], bias [OUT] (optional) -> [..., OUT]"""
 
     name, operands = "linear", ("x", "weight", "bias")

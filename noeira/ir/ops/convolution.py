@@ -14,6 +14,7 @@ from noeira.errors import ShapeError
 from noeira.ir import graph
 from noeira.ir.arrays import dtype_name
 from noeira.ir.checks import one_float_dtype
+from noeira.ir.filters import Filters
 from noeira.ir.geometry import Geometry, Sizes, image_of, paddings, per_axis, weight_of
 from noeira.ir.geometry_samples import CASES, with_bias
 from noeira.ir.gradients import Backward
@@ -113,7 +114,7 @@ class Convolving(ImageOp):
         return args[0]
 
 
-class Convolution(Convolving):
+class Convolution(Convolving, Filters):
     """y[n, p, f] = Σ x[n, stride·p + dilation·k - padding, c] · weight[k, c, f] (+ bias[f]), over
     taps k and channels c: the cross-correlation that is called convolution.
 
@@ -165,6 +166,15 @@ class Convolution(Convolving):
             found["bias"] = bias_gradient(back, attrs, d)
         return found
 
+    def channel_axis(self, attrs: ConvolutionAttrs, result: TensorType) -> int:
+        return len(result.shape) - 1 if attrs.channels_last else 1
+
+    def factor_shapes(
+        self, attrs: ConvolutionAttrs, weight: TensorType, channels: int
+    ) -> tuple[tuple[int, ...], ...]:
+        ones = (1,) * (len(weight.shape) - 1)
+        return ((*ones, channels) if attrs.channels_last else (channels, *ones),)
+
     def samples(self) -> tuple[Sample, ...]:
         return tuple(
             Sample((Draw(x), Draw(w), *with_bias(number, w.shape[-1])), attrs)
@@ -186,7 +196,7 @@ class Convolution(Convolving):
         )
 
 
-class TransposedConvolution(Convolving):
+class TransposedConvolution(Convolving, Filters):
     """The adjoint of `convolution` in x: d_x[n, stride·p + dilation·k - padding, c] =
     Σ d[n, p, f] · weight[k, c, f] (+ bias[c]).
 
@@ -240,6 +250,22 @@ class TransposedConvolution(Convolving):
         if back.wants("bias"):
             found["bias"] = bias_gradient(back, attrs, flow)
         return found
+
+    def channel_axis(self, attrs: AdjointAttrs, result: TensorType) -> int:
+        return len(result.shape) - 1 if attrs.channels_last else 1
+
+    def factor_shapes(
+        self, attrs: AdjointAttrs, weight: TensorType, channels: int
+    ) -> tuple[tuple[int, ...], ...]:
+        groups, ones = attrs.groups, (1,) * (len(weight.shape) - 2)
+        own = channels // groups
+        if attrs.channels_last:
+            return ((*ones, channels, 1),) if groups == 1 else ()
+        if groups == 1:
+            return ((1, channels, *ones),)
+        # Filters of a group make its channels.
+        filters = weight.shape[0]
+        return (groups, 1, own), (groups, filters // groups, own), (filters, own, *ones)
 
     def samples(self) -> tuple[Sample, ...]:
         return tuple(
