@@ -138,7 +138,9 @@ def test_a_tiny_network(golden: Callable[..., None]):
 
 
 def test_of_a_fused_type_the_rest_goes_on_with_the_convolution():
-    graph = run(forward(Images, (3, 4, 4)), Fold(), Prepare(), Order(), DeadCodeElimination(), Fuse())
+    graph = run(
+        forward(Images, (3, 4, 4)), Fold(), Prepare(), Order(), DeadCodeElimination(), Fuse()
+    )
     bodies = [[part.op.name for part in node.body] for node in graph.nodes if node.body]
     assert bodies == [["convolution", "relu"], ["convolution", "relu"]]
 
