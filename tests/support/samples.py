@@ -112,7 +112,7 @@ def kind_of(rule: Op, sample: Sample) -> tuple[object, ...]:
 def kinds(rule: Op, rank: int | None = None) -> tuple[Sample, ...]:
     """The last sample of each kind whose axes differ in length, of any rank or of one."""
     found = dict[tuple[object, ...], Sample]()
-    for sample in rule.samples():
+    for sample in own_samples(rule):
         shape = main_shape(rule, sample)
         if len(set(shape)) == len(shape) > 0 and rank in (None, len(shape)):
             found[kind_of(rule, sample)] = sample
@@ -149,13 +149,28 @@ def of_lengths(rule: Op) -> Iterator[Sample]:
                     yield made
 
 
-@cache
 def is_example(rule: Op) -> bool:
     """Whether an op is that with the most samples of all that have its template: what there is of
     one in many lengths need not be of the others.
     """
-    alike = [other for other in launching() if other.template == rule.template]
-    return rule is max(alike, key=lambda other: len(other.samples()))
+    return rule is examples()[rule.template]
+
+
+@cache
+def examples() -> dict[str, Op]:
+    """Of each template the first op with the most samples."""
+    found = dict[str, Op]()
+    for rule in launching():
+        best = found.setdefault(rule.template, rule)
+        if len(own_samples(rule)) > len(own_samples(best)):
+            found[rule.template] = rule
+    return found
+
+
+@cache
+def own_samples(rule: Op) -> tuple[Sample, ...]:
+    """The samples that an op gives itself."""
+    return rule.samples()
 
 
 def stretched_samples(rule: Op, by_rows: tuple[Sample, ...]) -> tuple[Sample, ...]:
@@ -184,4 +199,4 @@ def of_dtype(rule: Op, samples: tuple[Sample, ...], dtype: str) -> tuple[Sample,
 @cache
 def swept_dtypes(rule: Op) -> tuple[str, ...]:
     """The dtypes that an op is swept in."""
-    return tuple(d for d in DTYPES if d == "f32" or of_dtype(rule, rule.samples(), d))
+    return tuple(d for d in DTYPES if d == "f32" or of_dtype(rule, own_samples(rule), d))

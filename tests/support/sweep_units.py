@@ -13,7 +13,7 @@ from c_sweep import CKernels, compiler_or_skip, quick
 from cuda_sweep import ONE, TARGET, CudaKernels
 from fused_cases import Group, chosen_groups
 from limits import C_SMALL, CUDA_BLOCKS, CUDA_SMALL, Limits, limited
-from samples import kinds, of_dtype, stretched_samples, swept_dtypes
+from samples import kinds, of_dtype, own_samples, stretched_samples, swept_dtypes
 from special_cases import special_cases
 from sweep import Case, same_bits, sample_case
 from swept_ops import chosen, family, launching
@@ -103,7 +103,7 @@ def cases(rule: Op, variant: Variant, dtype: str) -> tuple[Case, ...]:
     """
     more = stretched_samples(rule, by_rows(rule)) if variant.stretched else ()
     alone = len(by_rows(rule)) == len(kinds(rule, 2)) > 0
-    own = () if more and alone and variant.limits else rule.samples()
+    own = () if more and alone and variant.limits else own_samples(rule)
     return tuple(sample_case(rule, sample) for sample in of_dtype(rule, (*own, *more), dtype))
 
 
@@ -120,16 +120,16 @@ def variants_of(rule: Op) -> Iterator[tuple[Variant, str]]:
         if variant is not CUDA_LARGE_ROWS or differs(rule, variant):
             for dtype in swept_dtypes(rule):
                 wanted = variant.dtypes is None or dtype in variant.dtypes
-                if wanted and has_kernel(rule, variant, dtype):
+                if wanted and has_kernel(rule, variant.chooses, dtype):
                     yield variant, dtype
 
 
-def has_kernel(rule: Op, variant: Variant, dtype: str) -> bool:
+@cache
+def has_kernel(rule: Op, target: Target, dtype: str) -> bool:
     """Whether the kernel of an op is written for a dtype: its class says so, or its text."""
     if dtype not in FLOATS:
         return True
-    target = variant.chooses
-    node = sample_case(rule, of_dtype(rule, rule.samples(), dtype)[0]).node
+    node = sample_case(rule, of_dtype(rule, own_samples(rule), dtype)[0]).node
     try:
         kernel_text(Call(node, target.choose(node)), target, "k")
     except DtypeError:
