@@ -1,4 +1,5 @@
-"""prepare: what `fold` made of parameters and buffers is made once for many calls, in the state %folded.
+"""prepare: what `fold` made of parameters and buffers is made once for many calls, in the state
+%folded.
 
 Of the graph before,
 
