@@ -142,7 +142,7 @@ class Icons(ResNet20):
     [
         (Photos[5], "reference"),
         pytest.param(Photos[5], "cpu", marks=needs_compiler),
-        pytest.param(Photos[5], "cuda-cpu", marks=needs_cxx),
+        pytest.param(Photos[5], "cuda-cpu", marks=[needs_cxx, pytest.mark.slow]),
         (Icons[5], "reference"),
         pytest.param(Icons[5], "cpu", marks=needs_compiler),
     ],

@@ -4,6 +4,7 @@ refuse; their kernels.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ TARGETS = [
     pytest.param("cpu", marks=needs_compiler),
     pytest.param("cuda-cpu", marks=needs_cxx),
 ]
+# Layers whose kernels on a GPU are those of others: the slow suite has them there.
+ALIKE = ("batch without gain", "instance", "layer without shift", "layer alone")
 # A layer, PyTorch's, the shape of a sample, whether channels are its last axis.
 LAST = {
     "batch": (BatchNorm2D.of(5, axes="nhwc"), lambda nn: nn.BatchNorm2d(5), (3, 7, 5)),
@@ -88,8 +91,20 @@ ROWWISE = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", LAST)
+def each_on_every_target(names: Iterable[str]) -> pytest.MarkDecorator:
+    """A test for each layer on each target."""
+    found = []
+    for name in names:
+        marks = [needs_cxx, *([pytest.mark.slow] if name in ALIKE else [])]
+        found += [
+            pytest.param(name, "reference"),
+            pytest.param(name, "cpu", marks=needs_compiler),
+            pytest.param(name, "cuda-cpu", marks=marks),
+        ]
+    return pytest.mark.parametrize(("name", "target"), found)
+
+
+@each_on_every_target(LAST)
 def test_channels_last_train_and_evaluate_as_in_pytorch(name: str, target: str) -> None:
     layer, theirs, shape = LAST[name]
     twins = Twins(layer, theirs, shape, target, channels_last=True)
@@ -97,16 +112,14 @@ def test_channels_last_train_and_evaluate_as_in_pytorch(name: str, target: str) 
     twins.check_forward()
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", SECOND)
+@each_on_every_target(SECOND)
 def test_channels_second_train_and_evaluate_as_in_pytorch(name: str, target: str) -> None:
     twins = Twins(*SECOND[name], target)
     twins.check_steps()
     twins.check_forward()
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ROWWISE)
+@each_on_every_target(ROWWISE)
 def test_rows_train_and_evaluate_as_in_pytorch(name: str, target: str) -> None:
     twins = Twins(*ROWWISE[name], target)
     twins.check_steps()

@@ -113,14 +113,15 @@ def test_values_and_gradients(case: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "target",
+    ("target", "each"),
     [
-        pytest.param("cpu", marks=needs_compiler),
-        pytest.param("cuda-cpu", marks=[needs_cxx, pytest.mark.slow]),
+        pytest.param("cpu", 3, marks=needs_compiler),
+        pytest.param("cpu", 1, marks=[needs_compiler, pytest.mark.slow]),
+        pytest.param("cuda-cpu", 1, marks=[needs_cxx, pytest.mark.slow]),
     ],
 )
-def test_kernels_of_layers(target: str) -> None:
-    for net, like, shapes in CASES:
+def test_kernels_of_layers(target: str, each: int) -> None:
+    for net, like, shapes in CASES[::each]:
         arrays = drawn(shapes)
         given = tuple(array.shape[1:] for array in arrays)
         program = noeira.compile(net, batch=len(arrays[0]), input=given, target=target)
