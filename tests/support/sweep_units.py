@@ -29,6 +29,9 @@ from noeira.ir.plan import Call, Choice
 from noeira.ir.samples import Sample
 from noeira.ir.types import FLOATS
 
+# Numbers as large as floats of which there are samples of many sizes: kernels of what takes both
+# move bytes.
+LIKE_FLOATS = ("i32", "i64")
 # Fused nodes, with their parts, are units of so many.
 GROUPS_OF_A_UNIT = 8
 
@@ -101,7 +104,8 @@ def cases(rule: Op, variant: Variant, dtype: str) -> tuple[Case, ...]:
     """What an op is swept on: its own samples and stretched ones. Rows that are taken in turns are
     enough of many sizes.
     """
-    more = stretched_samples(rule, by_rows(rule)) if variant.stretched else ()
+    wanted = variant.stretched and dtype not in LIKE_FLOATS
+    more = stretched_samples(rule, by_rows(rule)) if wanted else ()
     alone = len(by_rows(rule)) == len(kinds(rule, 2)) > 0
     own = () if more and alone and variant.limits else own_samples(rule)
     return tuple(sample_case(rule, sample) for sample in of_dtype(rule, (*own, *more), dtype))

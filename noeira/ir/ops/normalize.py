@@ -158,6 +158,9 @@ class MomentsGrad(Elementwise):
         x, mean, d_mean, d_variance = map(var, self.operands)
         return (d_mean + (x - mean) * d_variance * 2.0) * (1 / attrs.count)
 
+    def samples(self) -> tuple[Sample, ...]:
+        return (drawn((4, 33), (33,), (33,), (33,)), drawn((2, 3, 17), (3, 1), (3, 1), (3, 1)))
+
 
 @dataclass(frozen=True)
 class RunningAttrs(graph.Attrs):
@@ -175,3 +178,6 @@ class RunningAverage(Elementwise):
     def expression(self, attrs: RunningAttrs) -> Expr:
         old, new = var("old"), var("new")
         return old + (new * attrs.scale - old) * attrs.momentum
+
+    def samples(self) -> tuple[Sample, ...]:
+        return (drawn((7,), (7,)), drawn((33,), (33,)))
