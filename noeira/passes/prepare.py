@@ -23,8 +23,9 @@ from typing import ClassVar
 from noeira.errors import VerifyError
 from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin, State, Value
+from noeira.ir.layouts import Layout, lay_out
 from noeira.ir.states import FOLDED
-from noeira.ir.types import Layout, TensorType, lay_out
+from noeira.ir.types import TensorType
 from noeira.passes.base import Pass
 from noeira.passes.dce import live_nodes
 from noeira.passes.fold import Fold, fixed_names

@@ -12,11 +12,12 @@ import pytest
 from pass_jobs import run
 
 from noeira.errors import OptionError, VerifyError
-from noeira.ir.graph import ComputeGraph, Value
+from noeira.ir.graph import ComputeGraph
 from noeira.ir.interpret import interpret
 from noeira.ir.verify import verify
-from noeira.job import Job, job_of
+from noeira.job import job_of
 from noeira.nn import (
+    MSE,
     BatchNorm1D,
     BatchNorm2D,
     BatchNorm3D,
@@ -32,7 +33,6 @@ from noeira.nn import (
     ReLU,
     Reshape,
     Residual,
-    Scope,
     Sequential,
     Tanh,
 )
@@ -125,10 +125,10 @@ def test_what_is_folded_gives_the_same_and_is_undone(name: str, dtype: Any):
     assert np.abs(one - other).max() <= most * np.abs(one).max()
 
 
-def test_a_tiny_network(golden: Callable[..., None]):
+def test_folding_a_tiny_network(golden: Callable[..., None]):
     job = job_of(Tiny, input=(2, 4, 4), batch=1, fold=True)
     for entry in ("forward", "forward.fold"):
-        dump, texts = job.makers[entry]().dump, []
+        dump = job.makers[entry]().dump
         folded = run(dump.graph, Fold())
         prepared = run(folded, Prepare(makes=entry != "forward"))
         texts = [str(one).split("graph ")[1] for one in (folded, prepared)]
@@ -143,34 +143,14 @@ def test_of_a_fused_type_the_rest_goes_on_with_the_convolution():
     assert bodies == [["convolution", "relu"], ["convolution", "relu"]]
 
 
-class Both(Module):
-    """A convolution whose result is normalised, and read besides."""
-
-    signature = "(2, 4, 4) -> (3, 3, 3)"
-    inner = Conv2D[2, 3, 2]
-    norm = BatchNorm2D[3]
-
-    @classmethod
-    def trace(cls, scope: Scope, x: Value) -> Value:
-        y = scope.child("inner", cls.inner).run(x)
-        return y + scope.child("norm", cls.norm).run(y)
-
-
 def test_what_others_read_stays():
-    graph = forward(Both, (2, 4, 4))
+    graph = forward(Sequential[Conv2D[2, 3, 2], Residual[BatchNorm2D[3]]], (2, 4, 4))
     assert Fold()(graph) is graph
 
 
 def test_in_training_statistics_are_of_the_batch():
-    job = Job(*_options(Tiny))
-    graph = job.graph("gradients", job.options, "train")
+    graph = job_of(Tiny, input=(2, 4, 4), batch=2, loss=MSE).gradients().graph
     assert Fold()(graph) is graph
-
-
-def _options(net: type[Module]) -> Any:
-    from noeira.options import options_of
-
-    return options_of(net, {"input": (2, 4, 4), "batch": 2}, "the test")
 
 
 def test_nothing_to_fold_is_refused():
