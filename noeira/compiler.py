@@ -42,9 +42,9 @@ def compile(net: type[Module] | Module, **options: Unpack[CompileOptions]) -> Pr
     loss: gives the program `gradients`; with an optimizer also `step`, `load` and `steps`.
     batch: rows of a step; `forward` takes any number. input: shapes of one sample, for axes that
     the type leaves open. init, seed: initial values, and the order of training data. dtype: `f32`
-    or `f64`. metrics: for `evaluate`. fold: whether `forward` has normalisations by running statistics
-    folded into the weights before them. choices: a table of tuned choices or its file (see `noeira
-    tune`); default: that of NOEIRA_CHOICES, else the rules.
+    or `f64`. metrics: for `evaluate`. fold: whether `forward` has normalisations by running
+    statistics folded into the weights before them. choices: a table of tuned choices or its file
+    (see `noeira tune`); default: that of NOEIRA_CHOICES, else the rules.
     target: `cpu`; `cuda`, a GPU; `cuda-cpu`, the same kernels as on a GPU, executed by the CPU; or
     `reference` (NumPy; also what `cpu` falls back to without a compiler, and says so). Raises
     OptionError, CompositionError, ShapeError, FusionError, CompilerError or DeviceError.

@@ -1,5 +1,5 @@
-"""What `forward` reads instead of parameters and buffers, made of them by an entry of its own: again
-whenever they may have changed, and no more often.
+"""What `forward` reads instead of parameters and buffers, made of them by an entry of its own:
+again whenever they may have changed, and no more often.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The pass `fold`: what it folds and what it leaves, that it can be undone, and what numbers become;
-and `prepare`, which takes what it made out of each call.
+"""The pass `fold`: what it folds and what it leaves, that it can be undone, and what becomes of
+numbers; and `prepare`, which takes what it made out of each call.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def test_folding_a_tiny_network(golden: Callable[..., None]):
 
 
 def test_of_a_fused_type_the_rest_goes_on_with_the_convolution():
-    graph = run(forward(Images, (3, 4, 4)), Fold(), Prepare(), Order(), DeadCodeElimination(), Fuse())
+    graph = run(
+        forward(Images, (3, 4, 4)), Fold(), Prepare(), Order(), DeadCodeElimination(), Fuse()
+    )
     bodies = [[part.op.name for part in node.body] for node in graph.nodes if node.body]
     assert bodies == [["convolution", "relu"], ["convolution", "relu"]]
 
