@@ -1,5 +1,5 @@
-"""Ops that are a sum of products with a weight, plus a bias, each for one channel of the result:
-what a factor and a summand for each channel can be folded into.
+"""Ops that are sums of products with a weight, plus a bias: what a factor and a summand for each
+channel of the result can be folded into.
 """
 
 from __future__ import annotations

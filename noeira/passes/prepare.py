@@ -1,5 +1,4 @@
-"""prepare: what `fold` made of parameters and buffers is made once for many calls, in the state
-%folded.
+"""prepare: what `fold` made of parameters and buffers lies in a state, made once for many calls.
 
 Of the graph before,
 

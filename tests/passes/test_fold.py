@@ -1,5 +1,5 @@
-"""The pass `fold`: what it folds and what it leaves, that it can be undone, and what numbers
-become; and `prepare`, which takes what it made out of each call.
+"""The pass `fold`: what it folds and what it leaves, that it can be undone, and what becomes of
+numbers; and `prepare`, which takes what it made out of each call.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from graphs import JOBS, choose, deep, deep_step, dumps, emit, f32, graphs, stag
 from hypothesis import given
 from hypothesis import strategies as st
 from pass_jobs import SMALL, run
+from pass_options import OPTIONS
 from stateful_layers import RunningMean
 from timing import near_linear, quick
 
@@ -26,61 +27,17 @@ from noeira.ir.types import TensorType
 from noeira.ir.verify import verify
 from noeira.job import Job, job_of
 from noeira.nn import MSE, SGD, Adam, CrossEntropy, Linear, LinearReLU, ReLU, Sequential
-from noeira.passes.accumulate import Accumulate
-from noeira.passes.anneal import Anneal
 from noeira.passes.base import Pass, all_passes, parse_pass, same_nodes
-from noeira.passes.clip import Clip
 from noeira.passes.dce import DeadCodeElimination
-from noeira.passes.ema import MovingAverage
-from noeira.passes.fold import Fold
 from noeira.passes.fuse import Fuse
-from noeira.passes.guard import Guard
-from noeira.passes.hold import Hold
-from noeira.passes.keep_gradients import KeepGradients
-from noeira.passes.order import Order
 from noeira.passes.own import Own
 from noeira.passes.pipeline import resume
-from noeira.passes.prepare import Prepare
-from noeira.passes.recompute import Recompute
-from noeira.passes.resident import Resident
 from noeira.passes.schedule import Schedule
 from noeira.passes.update import ApplyOptimizer
 from noeira.passes.vjp import Vjp
 from noeira.planning.memory import make_plan
 
 UNDONE = "vjp", "recompute", "update", "guard", "keep_gradients", "resident", "own"
-OPTIONS: list[Pass] = [
-    Vjp(),
-    Vjp("cost"),
-    Vjp(groups=(("0.*", (("frozen", True),)), ("*.bias", (("lr_factor", 0.5),)))),
-    Accumulate(),
-    Accumulate(25, complete=True),
-    Clip(),
-    Clip("clip_value", (("limit", 0.5),), (("0.*", (("frozen", True),)),)),
-    Anneal(),
-    Anneal("step_decay_rate", (("every", 3), ("gamma", 0.5)), "sgd", 0.1, by_epoch=True),
-    MovingAverage(),
-    MovingAverage(0.5, "sgd"),
-    Fold(),
-    Prepare(),
-    Prepare(makes=True),
-    Order(),
-    Order(channels_last=False),
-    ApplyOptimizer(),
-    ApplyOptimizer(groups=(("*.bias", (("weight_decay", 0.1),)),)),
-    ApplyOptimizer("sgd", 1e-07, (("momentum", 0.9), ("nesterov", True)), "cost"),
-    ApplyOptimizer(options=(("ranges", ()), ("weight_decay", -0.0))),
-    Guard(),
-    Hold(),
-    KeepGradients(),
-    Recompute(),
-    Resident(),
-    Resident(60000, (("loss", 100.0), ("correct", 1.0))),
-    DeadCodeElimination(),
-    Fuse(),
-    Own(),
-    Schedule(),
-]
 
 
 def changed(before: ComputeGraph, after: ComputeGraph) -> str:
