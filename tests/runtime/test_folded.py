@@ -1,5 +1,5 @@
-"""Programs compiled with `fold=True`: the same numbers, whatever changes parameters and buffers; and
-folded weights are not made more often than they must be.
+"""Programs compiled with `fold=True`: the same numbers, whatever changes parameters and buffers;
+and folded weights are not made more often than they must be.
 """
 
 from __future__ import annotations
