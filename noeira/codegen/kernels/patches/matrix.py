@@ -14,7 +14,7 @@ from noeira.codegen.ctext import plus
 from noeira.codegen.kernels.patches.walks import Walk
 
 # Up to so many channels, neighbouring taps are one run: longer ones gain nothing.
-MERGED_CHANNELS = 32
+MERGED_CHANNELS = 16
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,8 @@ class WalkCut:
             return self.deepest
         if self.by_runs:
             return self.block_rows
+        if self.steady:
+            return self.patches.steps
         length = self.patches.length
         runs = min(pieces_of(self.block_rows - 1, length) + 1, len(self.patches.runs))
         return runs * length
@@ -140,11 +142,20 @@ class WalkCut:
 
     @property
     def steady(self) -> bool:
-        """Whether a block always has all runs, and these are few and short: their copies are then
+        """Whether all runs are copied whatever the block, since they are few and short: that is
         written one after the other.
         """
-        few = len(self.patches.runs) * pieces_of(self.patches.length, self.product.lanes) <= STEADY
-        return not self.product.turned and self.blocks == 1 and not self.pieced and few
+        if self.pieced or self.empty or not (self.product.turned or self.blocks == 1):
+            return False
+        return len(self.patches.runs) * pieces_of(self.patches.length, self.product.lanes) <= STEADY
+
+    @property
+    def copied_place(self) -> str:
+        """C text that adds to where a copied block begins the way to its first row that is used."""
+        if not self.product.turned or self.by_runs:
+            return ""
+        run = "" if self.steady else f" - run * {self.patches.length}"
+        return f" + block_top{run}"
 
     def run_of(self, tile: str) -> str:
         """C text for the run that a tile is a piece of."""
