@@ -148,9 +148,7 @@ def batch_normalization(node: Node) -> Any:
         own = node.emit("channel_statistics", x)
         momentum = 1 - node.attr("momentum", 0.9)
         olds = zip((mean, variance), own, strict=True)
-        kept = tuple(
-            node.emit("running_average", old, new, momentum=momentum) for old, new in olds
-        )
+        kept = tuple(node.emit("running_average", old, new, momentum=momentum) for old, new in olds)
         mean, variance = own
     weights = (beside(node, one, x) for one in (gain, shift))
     made = node.emit("normalize", *by_channel(node, x, mean, variance, eps), *weights)
