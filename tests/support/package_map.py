@@ -44,14 +44,15 @@ def lines(package: Path) -> Iterator[str]:
             for kernel in sorted(
                 p for p in folder.iterdir() if (p / "__init__.py").exists() or any(p.glob("*.j2"))
             ):
-                yield f"* `{kernel.name}/`: {said(main_template(kernel))}"
+                yield f"* `{kernel.name}/`: {said(main_file(kernel))}"
 
 
-def main_template(kernel: Path) -> Path:
-    """The template of the kernel's own name, of C or of both languages."""
-    return next(
-        f for ending in ("c.j2", "j2") if (f := kernel / f"{kernel.name}.{ending}").exists()
-    )
+def main_file(kernel: Path) -> Path:
+    """The template of the kernel's own name, of C or of both languages; where there is none, what
+    the folder says of itself, as that of an algorithm does.
+    """
+    names = (f"{kernel.name}.{ending}" for ending in ("c.j2", "j2"))
+    return next((kernel / n for n in names if (kernel / n).exists()), kernel / "__init__.py")
 
 
 def said(file: Path) -> str:
