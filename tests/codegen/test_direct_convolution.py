@@ -4,17 +4,16 @@ with what follows them, cut in every way, on every vector unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from c_sweep import CKernels, compiler_or_skip, for_isa, quick
-from fused_cases import draws_of, inputs
+from convolution_cases import NAMES, Shape, check
 from needs import needs_compiler
-from sweep import Case, assert_agrees, same_bits
+from sweep import Case
 from vector_units import runnable
 
 from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS
@@ -24,16 +23,9 @@ from noeira.codegen.kernels.patches.product import bundled
 from noeira.codegen.kernels.patches.rule import choose
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.body import body_of
-from noeira.ir.builder import Builder
-from noeira.ir.fused import close
-from noeira.ir.geometry import Sizes
 from noeira.ir.op import op
 from noeira.ir.plan import Choice, Stage
 from noeira.ir.types import TensorType
-
-NAMES = ("convolution", "transposed_convolution", "convolution_weight")
-# Beside what the sweeps try, more threads than there are tiles.
-MANY_THREADS = 1000, False
 
 pytestmark = pytest.mark.ops(*NAMES)
 
@@ -42,71 +34,6 @@ pytestmark = pytest.mark.ops(*NAMES)
 def directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """3x3 too."""
     monkeypatch.setenv("NOEIRA_CONV", "direct")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The shape of a convolution, and one of its three ops."""
-
-    batch: int
-    channels: int
-    filters: int
-    size: Sizes
-    kernel: Sizes
-    stride: Sizes = ()
-    padding: Sizes = ()
-    dilation: Sizes = ()
-    groups: int = 1
-
-    @property
-    def attrs(self) -> dict[str, Any]:
-        """The attributes of `convolution`."""
-        found = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
-        return found | {"groups": self.groups, "channels_last": True}
-
-    @property
-    def image(self) -> Sizes:
-        """The shape of x."""
-        return (self.batch, *self.size, self.channels)
-
-    @property
-    def weight(self) -> Sizes:
-        """The shape of the weight."""
-        return (*self.kernel, self.channels // self.groups, self.filters)
-
-    @property
-    def result(self) -> Sizes:
-        """The shape of y."""
-        rule, types = op("convolution"), (TensorType("f32", s) for s in (self.image, self.weight))
-        return rule.types(rule.Attrs(**self.attrs), list(types))[0].shape
-
-    def case(self, name: str, dtype: str, tail: bool) -> Case:
-        """A node of one of the three ops; with a tail y1 = relu(y · factor + column), y0 = y1 +
-        residual, and a bias where there may be one.
-        """
-        builder = Builder("case")
-        attrs, made = dict(self.attrs), self.result
-        operands = [self.image, self.weight]
-        if name == "transposed_convolution":
-            attrs["size"], made, operands = self.size, self.image, [self.result, self.weight]
-        if name == "convolution_weight":
-            attrs["size"], made, operands = self.kernel, self.weight, [self.image, self.result]
-        elif tail:
-            operands.append(made[-1:])
-        own = len(operands)
-        others = [(), made[-1:], made] if tail else []
-        given = inputs(builder, *operands, *others, dtype=dtype)
-        found = builder.emit(name, *given[:own], **attrs)
-        outputs = {found.name}
-        if tail:
-            factor, column, residual = given[own:]
-            scaled = builder.emit("add", builder.emit("multiply", found, factor), column)
-            active = builder.emit("relu", scaled)
-            found = builder.emit("add", active, residual)
-            outputs = {active.name, found.name}
-        body = tuple(builder.nodes)
-        node = close(body, outputs, body[0].origin) if tail else body[0]
-        return Case(f"{name} {self} {dtype}", node, draws_of(node))
 
 
 # Of all classes: one, two and three axes, stems, strides, dilations, groups that fill a vector, do
@@ -132,20 +59,6 @@ SHAPES = (
     Shape(1, 64, 8, (21,), (3,), (1,), (2,), (2,)),
     Shape(1, 5, 18, (4, 5, 6), (2, 3, 3), (2, 1, 2), (1, 1, 0)),
 )
-
-
-def check(
-    cases: Sequence[Case], isa: ISA, choices: Sequence[Choice] = (), full: bool = False
-) -> None:
-    """Results must be right, and the same for any number of threads. full: built in full."""
-    target, compiler = CTarget(isa), for_isa(compiler_or_skip(), isa)
-    compiler = compiler if full else quick(compiler)
-    choices = tuple(choices) or tuple(target.choose(case.node) for case in cases)
-    library = CKernels(target, tuple(cases), choices).built(compiler)
-    for number, case in enumerate(cases):
-        arrays = case.arrays(number)
-        runs = (library.run(case, arrays, way) for way in (*library.ways, MANY_THREADS))
-        assert_agrees(case, same_bits(case, runs, "the number of threads"), arrays)
 
 
 @needs_compiler

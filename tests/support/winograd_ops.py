@@ -1,91 +1,61 @@
-"""The three ops of convolutions, whose kernels in C are Winograd's whatever the rule says."""
+"""The three ops of convolutions, as ops whose kernels in C are Winograd's whatever the rule says,
+and take element-wise ops before their images too.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from noeira.codegen.anchor import anchor_of
-from noeira.codegen.c.anchor import CAnchor
 from noeira.codegen.c.isa import ISA
-from noeira.codegen.kernels.winograd.rule import WinogradCut, choose, read
-from noeira.codegen.lower import tail_code
-from noeira.codegen.scratch import Room
-from noeira.codegen.view import Elementwise
+from noeira.codegen.kernels.convolution.c_convolving import CConvolving
+from noeira.codegen.kernels.winograd.rule import WinogradCut, choose
 from noeira.ir.body import Body
 from noeira.ir.geometry import Geometry
 from noeira.ir.ops.convolution import Convolution, ConvolutionWeight, TransposedConvolution
-from noeira.ir.plan import Stage
 
+PREFIX = "winograd_"
 HEAD_AND_TAIL = frozenset({"head", "tail"})
 
 
 class WinogradConvolution(Convolution):
     """`convolution` by Winograd's algorithm."""
 
-    name = template = "winograd_convolution"
+    name = template = f"{PREFIX}convolution"
     takes = HEAD_AND_TAIL
 
 
 class WinogradTransposedConvolution(TransposedConvolution):
     """`transposed_convolution` by Winograd's algorithm."""
 
-    name = template = "winograd_transposed_convolution"
+    name = template = f"{PREFIX}transposed_convolution"
     takes = HEAD_AND_TAIL
 
 
 class WinogradConvolutionWeight(ConvolutionWeight):
     """`convolution_weight` by Winograd's algorithm."""
 
-    name = template = "winograd_convolution_weight"
+    name = template = f"{PREFIX}convolution_weight"
     takes = HEAD_AND_TAIL
 
 
-class WinogradAnchor(CAnchor):
+class Winograd(CConvolving):
     """The cut of all three."""
 
+    stem = WinogradConvolution.template
+
     def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA]:
-        """What a cut follows from."""
-        anchor = anchor_of(body)
-        types = [value.type for value in anchor.inputs]
-        geometry = anchor.op.geometry(anchor.attrs, *types)
-        return anchor.op.name.removeprefix("winograd_"), geometry, types[0].dtype, machine
+        stem, *others = super().given(body, machine)
+        return stem.removeprefix(PREFIX), *others
 
     def rule(self, body: Body, machine: ISA) -> WinogradCut:
         return choose(*self.given(body, machine))
 
-    def stages(self, body: Body, cut: WinogradCut, machine: ISA) -> tuple[Stage, ...]:
-        return cut.stages()
 
-    def scratch(self, body: Body, cut: WinogradCut) -> tuple[Room, ...]:
-        return cut.rooms()
+class WinogradTransposed(Winograd):
+    """That of the second."""
 
-    def read(self, body: Body, stages: tuple[Stage, ...], machine: ISA) -> WinogradCut:
-        return read(*self.given(body, machine), stages)
-
-    def template(self, body: Body, cut: WinogradCut) -> str:
-        return cut.template
-
-    def view(self, body: Body, machine: ISA) -> Any:
-        return None
-
-    def tail(self, body: Body) -> Elementwise:
-        names = anchor_of(body).operands
-        return tail_code(body, bias=names.index("bias") if "bias" in names else None)
+    stem = WinogradTransposedConvolution.template
 
 
-class OfConvolution(WinogradAnchor):
-    """The first."""
+class WinogradWeight(Winograd):
+    """That of the third."""
 
-    stem = "winograd_convolution"
-
-
-class OfTransposedConvolution(WinogradAnchor):
-    """Its adjoint in x."""
-
-    stem = "winograd_transposed_convolution"
-
-
-class OfConvolutionWeight(WinogradAnchor):
-    """Its adjoint in the weight."""
-
-    stem = "winograd_convolution_weight"
+    stem = WinogradConvolutionWeight.template

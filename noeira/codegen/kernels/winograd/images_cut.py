@@ -18,7 +18,7 @@ from noeira.codegen.cut import check_stages, option, read_cut, written
 from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.kernels.winograd.products import STEPS, Chunks, Products
 from noeira.codegen.kernels.winograd.texts import Texts
-from noeira.codegen.kernels.winograd.work import Images, Work
+from noeira.codegen.kernels.winograd.work import Work
 from noeira.codegen.scratch import Room
 from noeira.errors import VerifyError
 from noeira.ir.geometry import Geometry
@@ -31,9 +31,9 @@ STACK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ImagesOptions:
-    """A cut as it stands in a plan. tile: results of a tile in an axis; blocks: of tiles; panels: of
-    columns; rows: at most, of a register tile; tiles_first: whether tiles are transformed for all,
-    and not the weights; split: whether threads share the work.
+    """A cut as it stands in a plan. tile: results of a tile in an axis; blocks: of tiles; panels:
+    of columns; rows: at most, of a register tile; tiles_first: whether tiles are transformed for
+    all, and not the weights; split: whether threads share the work.
     """
 
     tile: int = option(least=2, most=4, power=True)
@@ -139,11 +139,6 @@ class ImagesCut(Texts):
         """Bytes that a thread keeps."""
         own = self.panel_size if self.tiles_first else self.tiles_size
         return (own + self.sums_size) * DTYPE_BYTES[self.work.dtype]
-
-    @property
-    def weight_rows(self) -> Images:
-        """The result's channels, in panels of which weights lie."""
-        return self.work.made
 
     def stages(self) -> tuple[Stage, ...]:
         """The stages as they stand in a plan."""

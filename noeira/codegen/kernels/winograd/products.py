@@ -40,12 +40,12 @@ class Chunks:
 
 @dataclass(frozen=True)
 class Products:
-    """sums[point] [rows, columns] = a[point] b[point]: rows in tiles of at most `most` rows, columns
-    in `panels` of vectors.
+    """sums[point] [rows, columns] = a[point] b[point]: rows in tiles of at most `most` rows,
+    columns in `panels` of vectors.
 
-    rows: the numbers of rows that occur; steps: that are summed at a time; row, step, chunk: elements
-    of `a` between rows, between steps, and between so many steps; a_size, b_size: elements between
-    points, of which `b` has `width` in a step.
+    rows: the numbers of rows that occur; steps: that are summed at a time; row, step, chunk:
+    elements of `a` between rows, between steps, and between so many steps; a_size, b_size: elements
+    between points, of which `b` has `width` in a step.
     """
 
     work: Work

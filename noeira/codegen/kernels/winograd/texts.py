@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from noeira.codegen.c.rows import CRows
 from noeira.codegen.ctext import times
 from noeira.codegen.expressions import is_short
-from noeira.codegen.kernels.gemm.product import Partition
 from noeira.codegen.kernels.winograd.matrices import TAPS
 from noeira.codegen.kernels.winograd.transforms import Transform, transform
 from noeira.codegen.kernels.winograd.work import Images, Work
@@ -73,10 +72,6 @@ class Texts:
     def block_size(self) -> int:
         """Elements of a square block of channels."""
         return self.lanes * self.lanes
-
-    def whole(self, images: Images) -> Partition:
-        """The vectors of a pixel in one piece."""
-        return Partition(images.vectors, 1)
 
     def inside(self, first: str, length: int) -> str:
         """C text for how much of a tile lies in an image, from its first row or column."""

@@ -1,4 +1,4 @@
-"""Transforms of squares of vectors, M X M', as templates write them: in one axis, then the other."""
+"""Transforms of squares of vectors, M X M', as templates write them: one axis, then the other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from noeira.codegen.kernels.winograd.matrices import Matrix, matrices, transpose
 
 @dataclass(frozen=True)
 class Transform:
-    """matrix: M; name: what it is of; formula: of one axis, as comments have it.
-
-    loads: C text for each element of X; stores: C text for where each of the result goes, a vector
-    in memory that is given as an address, or as an lvalue.
-    """
+    """name: what it is of; matrix: M; formula: of one axis, as comments have it."""
 
     name: str
     matrix: Matrix

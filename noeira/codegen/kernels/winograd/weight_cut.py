@@ -1,11 +1,11 @@
 """How the gradient of a 3x3 weight is cut in C by Winograd's algorithm.
 
-At each point the transforms of x, [tiles, channels], and of d, [tiles, filters], are multiplied over
-tiles. The parts of tiles: a thread takes a part, some tiles at a time, through all channels, and a
-second stage adds the sums of parts and transforms them; that is for few channels and many tiles. Or
-the tiles first, where the sums are more than the tiles: a stage transforms them, then a thread
-takes bands of channels by panels of filters. How many parts there are does not depend on threads,
-nor does the order of any sum.
+At each point the transforms of x, [tiles, channels], and of d, [tiles, filters], are multiplied
+over tiles. The parts of tiles: a thread takes a part, some tiles at a time, through all channels,
+and a second stage adds the sums of parts and transforms them; that is for few channels and many
+tiles. Or the tiles first, where the sums are more than the tiles: a stage transforms them, then a
+thread takes bands of channels by panels of filters. How many parts there are does not depend on
+threads, nor does the order of any sum.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from noeira.ir.types import DTYPE_BYTES
 
 @dataclass(frozen=True)
 class WeightOptions:
-    """A cut as it stands in a plan. tile: results of a tile in an axis; bands: of channels; panels: of
-    filters; rows: at most, of a register tile; parts: of tiles, 0 where the tiles are first; tiles:
-    at a time, of a part; split: whether threads share the work.
+    """A cut as it stands in a plan. tile: results of a tile in an axis; bands: of channels; panels:
+    of filters; rows: at most, of a register tile; parts: of tiles, 0 where the tiles are first;
+    tiles: at a time, of a part; split: whether threads share the work.
     """
 
     tile: int = option(least=2, most=4, power=True)
