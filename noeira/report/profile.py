@@ -39,6 +39,10 @@ they lie: the first level that holds all that is touched between two uses of the
 floor / median, 100 % being the machine's limit, and `bound by` says which limit that is;
 `overhead`: there is less to do than it costs to call the threads and wait for them."""
 
+SHORTER = """\
+Winograd's algorithm needs fewer products than a convolution's formula has, by which FLOPs are
+counted: its launches may reach more."""
+
 
 @dataclass(frozen=True)
 class StageTime:
@@ -136,6 +140,11 @@ class Profile(Report):
         """Seconds of all floors."""
         return sum(found.floor for found in self.launches)
 
+    @property
+    def shortened(self) -> bool:
+        """Whether a launch needs fewer products than its formula has."""
+        return any("winograd" in stage.name for one in self.launches for stage in one.stages)
+
     def to_json(self) -> dict[str, Any]:
         """The profile as an object; times in seconds."""
         return {
@@ -184,6 +193,7 @@ class Profile(Report):
                 *(line for text in self.step_lines() for line in filled(text, width)),
                 "",
                 *filled(READING, width or LINE),
+                *(filled(SHORTER, width or LINE) if self.shortened else ()),
             ]
         )
 

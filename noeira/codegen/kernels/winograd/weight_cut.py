@@ -151,7 +151,7 @@ class WeightCut(Texts):
     def stages(self) -> tuple[Stage, ...]:
         """The stages as they stand in a plan."""
         split = (("split", True),) if self.options.split else ()
-        names = ("tiles", "winograd") if self.tiles_first else ("parts", "total")
+        names = ("tiles", "winograd") if self.tiles_first else ("winograd", "total")
         return Stage(names[0], written(self.options)), Stage(names[1], split)
 
     def rooms(self) -> tuple[Room, ...]:
