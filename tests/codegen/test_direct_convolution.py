@@ -20,7 +20,6 @@ from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.patches.patch_cut import PatchCut
 from noeira.codegen.kernels.patches.product import bundled
-from noeira.codegen.kernels.patches.rule import choose
 from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.body import body_of
 from noeira.ir.op import op
@@ -179,14 +178,16 @@ def test_groups_are_taken_together_where_they_fill_a_vector() -> None:
     assert [bundled(*given) for given in ((32, 4, 16), (6, 3, 16), (2, 9, 16))] == [4, 3, 1]
 
 
+def cut_of(shape: Shape, name: str) -> PatchCut:
+    """The cut that the rule gives."""
+    body = body_of(shape.case(name, "f32", False).node)
+    cut = CTarget(AVX2).anchor(body).rule(body, AVX2)
+    assert isinstance(cut, PatchCut)
+    return cut
+
+
 def test_few_places_are_shared_by_columns_and_few_taps_by_places() -> None:
-    geometry = op("convolution").geometry(
-        op("convolution").Attrs(channels_last=True, padding=(1, 1)),
-        *(TensorType("f32", shape) for shape in ((1, 4, 4, 64), (3, 3, 64, 512))),
-    )
-    assert choose("convolution", geometry, "f32", AVX2).options.parts > 1
-    stem = op("convolution").geometry(
-        op("convolution").Attrs(channels_last=True, padding=(1, 1)),
-        *(TensorType("f32", shape) for shape in ((8, 32, 32, 3), (3, 3, 3, 16))),
-    )
-    assert choose("convolution_weight", stem, "f32", AVX2).options.slots > 1
+    few = Shape(1, 64, 512, (4, 4), (3, 3), padding=(1, 1))
+    assert cut_of(few, "convolution").options.parts > 1
+    stem = Shape(8, 3, 16, (32, 32), (3, 3), padding=(1, 1))
+    assert cut_of(stem, "convolution_weight").options.slots > 1

@@ -8,7 +8,7 @@ remainder by it, which only some taps meet.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -94,11 +94,15 @@ def with_all_axes(g: Geometry) -> Geometry:
     def filled(given: tuple[int, ...], value: int) -> tuple[int, ...]:
         return (value,) * missing + given
 
-    return Geometry(
-        *(g.batch, g.channels, g.filters, g.groups),
-        *(filled(sizes, 1) for sizes in (g.size, g.out, g.kernel, g.stride)),
-        *(filled(sizes, 0) for sizes in (g.before, g.after)),
-        filled(g.dilation, 1),
+    return replace(
+        g,
+        size=filled(g.size, 1),
+        out=filled(g.out, 1),
+        kernel=filled(g.kernel, 1),
+        stride=filled(g.stride, 1),
+        before=filled(g.before, 0),
+        after=filled(g.after, 0),
+        dilation=filled(g.dilation, 1),
     )
 
 
