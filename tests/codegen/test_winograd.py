@@ -219,12 +219,14 @@ def test_cuts_fit_the_machine(isa: ISA) -> None:
     sides, channels = ((1, 1), (7, 9), (56, 56)), (1, 17, 64, 512, 2050)
     for batch, size, c, f in product((1, 33), sides, channels, channels):
         shape = Shape(batch, c, f, size, TAPS, padding=(1, 1))
-        for name, tile, dtype in product(NAMES, (2, 4), ("f32", "f64")):
+        for name, dtype in product(NAMES, ("f32", "f64")):
             case = shape.case(name, dtype, False)
-            cut, (body, anchor) = cut_of(case, isa, tile), anchor_of(case, isa)
-            assert anchor.read(body, cut.stages(), isa) == cut
-            tiles = cut.products.tiles
-            assert max((rows + 1) * vectors for rows, vectors in tiles) < isa.registers
+            body, anchor = anchor_of(case, isa)
+            for tile in (2, 4):
+                cut = cut_of(case, isa, tile)
+                assert anchor.read(body, cut.stages(), isa) == cut
+                tiles = cut.products.tiles
+                assert max((rows + 1) * vectors for rows, vectors in tiles) < isa.registers
 
 
 @pytest.mark.parametrize(

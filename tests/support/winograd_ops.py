@@ -42,8 +42,8 @@ class Winograd(CConvolving):
     stem = WinogradConvolution.template
 
     def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA]:
-        stem, *others = super().given(body, machine)
-        return stem.removeprefix(PREFIX), *others
+        stem, geometry, dtype, isa = super().given(body, machine)
+        return stem.removeprefix(PREFIX), geometry, dtype, isa
 
     def rule(self, body: Body, machine: ISA) -> WinogradCut:
         return choose(*self.given(body, machine))

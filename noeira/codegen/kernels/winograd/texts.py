@@ -68,11 +68,6 @@ class Texts:
         """The number of the last tap."""
         return TAPS * TAPS - 1
 
-    @property
-    def block_size(self) -> int:
-        """Elements of a square block of channels."""
-        return self.lanes * self.lanes
-
     def inside(self, first: str, length: int) -> str:
         """C text for how much of a tile lies in an image, from its first row or column."""
         return f"{length} - {first} < {self.work.tile} ? {length} - {first} : {self.work.tile}"
