@@ -70,7 +70,8 @@ class WinogradAnchor(CAnchor):
 
     def tail(self, body: Body) -> Elementwise:
         names = anchor_of(body).operands
-        return tail_code(body, bias=names.index("bias") if "bias" in names else None)
+        bias = names.index("bias") if "bias" in names else None
+        return tail_code(body, bias, apart=True)
 
 
 class OfConvolution(WinogradAnchor):
