@@ -105,7 +105,7 @@ class Phases:
 def phases_of(node: Node) -> Phases:
     """The phases of a node, fused or not."""
     node = node.laid
-    return divided(Order(node.parts), node.inputs, node.outputs)
+    return divided(Order(node.parts, node.outputs), node.inputs, node.outputs)
 
 
 def body_of(node: Node) -> Body:

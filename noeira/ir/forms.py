@@ -11,14 +11,14 @@ from itertools import pairwise
 
 from noeira.ir.body import Body, Phases, joined
 from noeira.ir.fused import partial_view
-from noeira.ir.graph import Node
+from noeira.ir.graph import Node, Value
 from noeira.ir.phasing import Order
 from noeira.ir.types import computed, computed_in
 
 
-def refusal(parts: Sequence[Node]) -> str:
-    """Why nodes are not one kernel; "" if they are."""
-    order = Order(parts)
+def refusal(parts: Sequence[Node], given: Sequence[Value] = ()) -> str:
+    """Why nodes are not one kernel; "" if they are. given: what is known to be read outside."""
+    order = Order(parts, given)
     phases = joined(parts, order)
     fault = several_phases if phases.several else one_phase
     return partial_view(parts) or connected(order) or fault(phases)

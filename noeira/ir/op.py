@@ -58,6 +58,7 @@ class Op:
     kind: what a kernel may join it with, by its name in `noeira.ir.kinds`: `map`, `contraction`,
     `window`, `column`, `row`, `alone`. An op that is of several says which in `kind_of`.
     takes: the element-wise ops that its kernel does too: `head`, those before it, `tail`, after.
+    stores_head: whether it can store what others read of a head; else that is a phase before it.
     rows_of: the operand whose rows its kernel runs over; by default the first.
     template: the stem of its kernel's template on every target; by default the op's name. An op
     that has several says which in `stem`.
@@ -79,6 +80,7 @@ class Op:
     saved: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str] = "alone"
     takes: ClassVar[frozenset[str]] = frozenset()
+    stores_head: ClassVar[bool] = True
     rows_of: ClassVar[str] = ""
     template: ClassVar[str] = ""
     totals: ClassVar[bool] = False

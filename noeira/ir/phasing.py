@@ -12,8 +12,9 @@ after it, as far as its kernel takes them. Phases run one after the other.
    is made.
 3. Stages. What follows the anchor of its slot is in the tail. What leads there is done as late as
    what reads it allows: in the tail, in the head, or, where these do not take it, before the
-   kernel. The rest is done as early as what it reads allows: in the head, in the tail, or, where
-   these do not take it, before or after. Ops before or after are a phase for each number of
+   kernel. So is what others read, too, before a kernel that cannot store what its head makes. The
+   rest is done as early as what it reads allows: in the head, in the tail, or, where these do not
+   take it, before or after. Ops before or after are a phase for each number of
    elements, fewer first. So are those of a level without an anchor.
 
 For example, all f32[4, 5] but for `%mean`, `%old` and `%new`, which are f32[5]:
@@ -42,7 +43,7 @@ NONE = -1
 
 class Order:
     """In which phase each part is done, as the text above says. Parts, those that launch, go by
-    their numbers.
+    their numbers. given: what is read outside, as far as it is known.
 
     reads: the parts that each reads, with the values; readers: those that read it.
     level, slot, stage, phase: of each part.
@@ -50,7 +51,8 @@ class Order:
     anchors: that of each slot, or NONE.
     """
 
-    def __init__(self, parts: Sequence[Node]) -> None:
+    def __init__(self, parts: Sequence[Node], given: Iterable[Value] = ()) -> None:
+        self.given = {value.name for value in given}
         self.parts = seen_through([part.laid for part in parts])
         self.reads, self.readers = links(self.parts)
         self.level, self.follows = self.levels()
@@ -154,7 +156,21 @@ class Order:
         if last == AFTER:
             return AFTER
         fits = (s for s in (TAIL, HEAD) if s <= last and self.takes(anchor, s, number))
-        return next(fits, BEFORE)
+        found = next(fits, BEFORE)
+        return BEFORE if found == HEAD and not self.stays(number, stage) else found
+
+    def stays(self, number: int, stage: Sequence[int]) -> bool:
+        """Whether the anchor of its slot can store what a part before it makes, or only the head
+        and the anchor read that.
+        """
+        slot, node = self.slot[number], self.parts[number]
+        if self.parts[self.anchors[slot]].op.stores_head:
+            return True
+        read_here = all(
+            self.slot[reader] == slot and stage[reader] in (HEAD, ANCHOR)
+            for reader in self.readers[number]
+        )
+        return read_here and self.given.isdisjoint(value.name for value in node.outputs)
 
     def earliest(self, number: int, stage: Sequence[int]) -> int:
         """The stage of the rest, from those of what it reads."""
@@ -163,7 +179,8 @@ class Order:
         first = max(made, default=BEFORE)
         if anchor == NONE:
             return BEFORE
-        fits = (s for s in (HEAD, TAIL) if s >= first and self.takes(anchor, s, number))
+        stages = (HEAD, TAIL) if self.parts[anchor].op.stores_head else (TAIL,)
+        fits = (s for s in stages if s >= first and self.takes(anchor, s, number))
         return next(fits, BEFORE if first == BEFORE else AFTER)
 
     def makes_rows(self, number: int, anchor: int) -> bool:

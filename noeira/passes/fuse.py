@@ -53,14 +53,26 @@ class Work:
         view = self.views.get(value.name)
         return self.seen(viewed(view)) if view and is_whole(view) else value.name
 
-    def refusal(self, body: Body) -> str:
-        """Why nodes, with their views, cannot be one kernel; empty if they can."""
-        form = structure(body)
+    def refusal(self, body: Body, given: Sequence[Value] = ()) -> str:
+        """Why nodes, with their views, cannot be one kernel; empty if they can. given: what of it
+        counts as read outside.
+        """
+        form = structure(body, given)
         if form not in self.reasons:
-            self.reasons[form] = refusal(body)
+            self.reasons[form] = refusal(body, given)
         if reason := self.reasons[form]:
             return reason
         return "a value leaves it and comes back" if self.path_returns(body) else ""
+
+    def given(self, body: Body) -> tuple[Value, ...]:
+        """What nodes outside read of what nodes make."""
+        inside = set(map(self.of, body))
+        return tuple(
+            value
+            for node in body
+            for value in node.outputs
+            if not inside.issuperset(self.readers.get(value.name, ()))
+        )
 
     def of(self, node: Node) -> int:
         """Where a node stands."""
@@ -226,7 +238,7 @@ class Cover:
         """Kernels and nodes as one; nothing if they cannot be."""
         parts = (part for part in self.parts(numbers) if part.launches)
         grown = with_views((*sorted(parts, key=self.work.of), *run), self.work.views)
-        return () if self.work.refusal(grown) else grown
+        return () if self.work.refusal(grown, self.work.given(grown)) else grown
 
     def keep(self, grown: Body, taken: tuple[int, ...]) -> None:
         """Put a kernel in place of those that were taken into it."""

@@ -24,7 +24,6 @@ from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.body import body_of
 from noeira.ir.op import op
 from noeira.ir.plan import Choice, Stage
-from noeira.ir.types import TensorType
 
 pytestmark = pytest.mark.ops(*NAMES)
 

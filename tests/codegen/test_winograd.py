@@ -71,7 +71,8 @@ def anchor_of(case: Case, isa: ISA) -> tuple[Body, CConvolving]:
 def cut_of(case: Case, isa: ISA, tile: int = 4) -> WinogradCut:
     """The cut by the rule."""
     body, anchor = anchor_of(case, isa)
-    return choose(*anchor.given(body, isa), tile)
+    role, geometry, dtype, isa, _ = anchor.given(body, isa)
+    return choose(role, geometry, dtype, isa, tile)
 
 
 def times(matrix: Matrix, vector: list[Fraction]) -> list[Fraction]:

@@ -1,4 +1,4 @@
-"""ONNX operator cases: what each has and expects, and the graph of noeira's ops that does the same."""
+"""ONNX operator cases: what each has and expects, and the graph of our ops that does the same."""
 
 from __future__ import annotations
 

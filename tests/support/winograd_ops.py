@@ -41,12 +41,13 @@ class Winograd(CConvolving):
 
     stem = WinogradConvolution.template
 
-    def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA]:
-        stem, geometry, dtype, isa = super().given(body, machine)
-        return stem.removeprefix(PREFIX), geometry, dtype, isa
+    def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA, bool]:
+        stem, *rest = super().given(body, machine)
+        return stem.removeprefix(PREFIX), *rest
 
     def rule(self, body: Body, machine: ISA) -> WinogradCut:
-        return choose(*self.given(body, machine))
+        role, geometry, dtype, isa, _ = self.given(body, machine)
+        return choose(role, geometry, dtype, isa)
 
 
 class WinogradTransposed(Winograd):

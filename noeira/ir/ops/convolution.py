@@ -55,7 +55,7 @@ class Convolving(ImageOp):
     """The parent of the three: what they have in common is the geometry."""
 
     kind, Attrs, weights = "contraction", AdjointAttrs, ("weight",)
-    takes = frozenset({"tail"})
+    takes, stores_head = frozenset({"head", "tail"}), False
 
     def geometry(self, attrs: Any, *types: TensorType | None) -> Geometry:
         """The numbers of a node. Raises ShapeError if operands and attributes do not fit."""

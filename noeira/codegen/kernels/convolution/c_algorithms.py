@@ -24,25 +24,34 @@ ConvolutionCut: TypeAlias = PatchCut | DepthwiseCut | WinogradCut
 SIDES = {"auto": 4, "winograd2": 2}
 
 
-def choose(role: str, geometry: Geometry, dtype: str, isa: ISA) -> ConvolutionCut:
-    """The cut for one of the three ops: by shape, and the setting NOEIRA_CONV."""
+def choose(
+    role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = False
+) -> ConvolutionCut:
+    """The cut for one of the three ops: by shape, and the setting NOEIRA_CONV. headed: whether
+    element-wise ops before it make the image.
+    """
     if alone(geometry):
-        return by_channels.choose(role, geometry, dtype, isa)
+        return by_channels.choose(role, geometry, dtype, isa, headed)
     side = SIDES.get(config.CONV.read())
     if side is not None and pays(geometry, dtype):
         return winograd.choose(role, geometry, dtype, isa, side)
-    return direct.choose(role, geometry, dtype, isa)
+    return direct.choose(role, geometry, dtype, isa, headed)
 
 
 def read(
-    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
+    role: str,
+    geometry: Geometry,
+    dtype: str,
+    isa: ISA,
+    headed: bool,
+    stages: tuple[Stage, ...],
 ) -> ConvolutionCut:
     """The cut that stages describe: their names say of which algorithm. Raises VerifyError if they
     do not fit the shape.
     """
     names = {stage.name for stage in stages}
     if alone(geometry) and BY_CHANNELS in names:
-        return by_channels.read(role, geometry, dtype, isa, stages)
+        return by_channels.read(role, geometry, dtype, isa, headed, stages)
     if applies(geometry, dtype) and DIRECT not in names:
         return winograd.read(role, geometry, dtype, isa, stages)
-    return direct.read(role, geometry, dtype, isa, stages)
+    return direct.read(role, geometry, dtype, isa, headed, stages)

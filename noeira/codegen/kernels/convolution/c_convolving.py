@@ -21,13 +21,13 @@ from noeira.ir.types import COMPUTED
 class CConvolving(CAnchor):
     """What cuts of all algorithms have: stages, rooms, a template."""
 
-    dtypes = frozenset(COMPUTED)
+    dtypes, apart = frozenset(COMPUTED), True
 
-    def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA]:
+    def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA, bool]:
         """What a cut follows from."""
         anchor = anchor_of(body)
         geometry = cast(Convolving, anchor.op).geometry(anchor.attrs, *anchor.types)
-        return self.stem, geometry, anchor.outputs[0].type.dtype, machine
+        return self.stem, geometry, anchor.outputs[0].type.dtype, machine, bool(body.head)
 
     def rule(self, body: Body, machine: ISA) -> ConvolutionCut:
         return choose(*self.given(body, machine))
@@ -49,4 +49,5 @@ class CConvolving(CAnchor):
 
     def tail(self, body: Body) -> Elementwise:
         operands = anchor_of(body).operands
-        return tail_code(body, bias=operands.index("bias") if "bias" in operands else None)
+        bias = operands.index("bias") if "bias" in operands else None
+        return tail_code(body, bias, self.apart)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from noeira.codegen.cuda.anchor import CudaAnchor
 from noeira.codegen.cuda.arch import Arch
 from noeira.codegen.cuda.launches import within
@@ -31,15 +33,17 @@ Cut = ConvolutionCut | DirectCut
 class CudaConvolving(CudaAnchor):
     """The parent of the three: a rule for each way to do it, which the shapes decide."""
 
-    dtypes = frozenset(COMPUTED)
+    dtypes, apart = frozenset(COMPUTED), True
 
     def rule(self, body: Body, machine: Arch) -> Cut:
         product = convolved_of(body)
         if product.one_channel:
             return direct_cut(product, machine)
-        cut = choose_cuda_gemm(product, dtype_of(body), machine, ConvolutionCut)
+        # A head changes no bits: sums are in the same pieces without it.
+        plain = replace(product, headed=False)
+        cut = choose_cuda_gemm(plain, dtype_of(body), machine, ConvolutionCut)
         assert isinstance(cut, ConvolutionCut)
-        return cut
+        return replace(cut, gemm=product)
 
     def stages(self, body: Body, cut: Cut, machine: Arch) -> tuple[Stage, ...]:
         if isinstance(cut, ConvolutionCut):
@@ -58,7 +62,8 @@ class CudaConvolving(CudaAnchor):
     def tail(self, body: Body) -> Elementwise:
         assert body.anchor is not None
         names = body.anchor.operands
-        return tail_code(body, bias=names.index("bias") if "bias" in names else None)
+        bias = names.index("bias") if "bias" in names else None
+        return tail_code(body, bias, self.apart)
 
     def read(self, body: Body, stages: tuple[Stage, ...], machine: Arch) -> Cut:
         product = convolved_of(body)

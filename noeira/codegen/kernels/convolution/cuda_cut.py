@@ -9,6 +9,7 @@ from math import prod
 from typing import cast
 
 from noeira.codegen.ctext import index_type, plus, quotient, remainder, times
+from noeira.codegen.cuda.rows import CudaRows
 from noeira.codegen.kernels.convolution.cuda_product import ADJOINT, WEIGHT, Convolved
 from noeira.codegen.kernels.convolution.cuda_sides import left_side, right_side
 from noeira.codegen.kernels.convolution.cuda_window import Window, digits
@@ -102,6 +103,11 @@ class ConvolutionTiles(Tiles):
         p, m = self.product, self.cut.tiles_down * self.cut.rows
         k = self.cut.pieces.extent * self.cut.depth
         return index_type(max(p.largest, m, k, self.cut.sums))
+
+    @property
+    def image_rows(self) -> CudaRows:
+        """The elements of the first operand, as a head sees them."""
+        return CudaRows(self.cut.dtype, self.cut.lanes, 1, prod(self.product.shapes[0]))
 
     @property
     def strided(self) -> bool:

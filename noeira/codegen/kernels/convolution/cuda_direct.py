@@ -121,6 +121,11 @@ class Direct:
         return CudaRows(self.dtype, self.lanes, 1, self.product.size)
 
     @property
+    def pixels(self) -> CudaRows:
+        """All elements of the first operand in one row."""
+        return CudaRows(self.dtype, self.lanes, 1, prod(self.product.shapes[0]))
+
+    @property
     def stride(self) -> int:
         """Elements from the sums of a piece to those of the next, whole accesses."""
         return piece_stride(self.product, self.dtype)

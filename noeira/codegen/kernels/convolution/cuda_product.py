@@ -28,10 +28,13 @@ FORWARD, ADJOINT, WEIGHT = "convolution", "transposed_convolution", "convolution
 
 @dataclass(frozen=True, kw_only=True)
 class Convolved(Gemm):
-    """The product that an op is, for each group and phase: `kind` is the name of the op."""
+    """The product that an op is, for each group and phase: `kind` is the name of the op. headed:
+    whether element-wise ops before it make the first operand.
+    """
 
     kind: str
     geometry: Geometry
+    headed: bool = False
 
     @property
     def one_channel(self) -> bool:
@@ -57,10 +60,12 @@ class Convolved(Gemm):
 
     @property
     def flat(self) -> bool:
-        """Whether the one tap there is meets every pixel at its own place: an ordinary product."""
+        """Whether the one tap there is meets every pixel at its own place: an ordinary product, of
+        operands as they lie.
+        """
         g = self.geometry
         plain = set(g.stride) == {1} and not any((*g.before, *g.after))
-        return plain and g.taps == 1
+        return plain and g.taps == 1 and not self.headed
 
     @cached_property
     def phases(self) -> tuple[Phases, ...]:
@@ -101,7 +106,7 @@ class Convolved(Gemm):
     @property
     def formula(self) -> str:
         """What it is, over the operands as they lie in memory."""
-        names = zip((self.a, self.b), self.shapes, strict=True)
+        names = zip((self.a or "head", self.b), self.shapes, strict=True)
         operands = ", ".join(f"{name}{list(shape)}" for name, shape in names)
         layers = {"groups": self.geometry.groups, "phases": self.phase_count}
         several = "".join(f", {n} {name}" for name, n in layers.items() if n > 1)
@@ -124,4 +129,5 @@ def convolved_of(body: Body) -> Convolved:
         shape = g.taps * inner, outer, batch * g.pixels
     a, b = (operand_id(body, node, place) for place in range(2))
     turned = kind == WEIGHT, kind == ADJOINT
-    return Convolved(*shape, a, b, RESULT, *turned, kind=kind, geometry=g)
+    headed = bool(body.head)
+    return Convolved(*shape, a, b, RESULT, *turned, kind=kind, geometry=g, headed=headed)

@@ -42,7 +42,7 @@ class DepthwiseCut:
     """How much is done at a time (see `DepthwiseOptions`) of one of the three ops.
 
     image, factor: the operands, by name. rows: of the result, of `channels`; taps: of the weight;
-    registers: of the vector unit.
+    registers: of the vector unit; headed: whether element-wise ops before it make the image.
     """
 
     image: str
@@ -55,6 +55,7 @@ class DepthwiseCut:
     lanes: int
     registers: int
     options: DepthwiseOptions
+    headed: bool = False
 
     template = "depthwise"
 
@@ -66,7 +67,13 @@ class DepthwiseCut:
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """The lines of each walk."""
-        return tuple(map(Line, self.walks))
+        return tuple(Line(walk, self.headed) for walk in self.walks)
+
+    @property
+    def pixels(self) -> CRows:
+        """The image as the elements that a head runs over."""
+        walk = self.walks[0]
+        return CRows(self.dtype, self.lanes, walk.batch * walk.pixels, self.channels)
 
     @property
     def grid(self) -> CRows:
@@ -115,7 +122,12 @@ def applies(g: Geometry) -> bool:
 
 
 def depthwise_cut(
-    role: str, g: Geometry, dtype: str, isa: ISA, options: DepthwiseOptions
+    role: str,
+    g: Geometry,
+    dtype: str,
+    isa: ISA,
+    options: DepthwiseOptions,
+    headed: bool = False,
 ) -> DepthwiseCut:
     """The cut of one of the three ops with these options."""
     image, factor, rows = {
@@ -125,5 +137,5 @@ def depthwise_cut(
     }[role]
     walks, lanes = walks_of(g, adjoint=image == "d"), isa.lanes(dtype)
     return DepthwiseCut(
-        image, factor, walks, g.channels, rows, g.taps, dtype, lanes, isa.registers, options
+        image, factor, walks, g.channels, rows, g.taps, dtype, lanes, isa.registers, options, headed
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -32,9 +32,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """The places of a walk along its last axis, of `channels`."""
+    """The places of a walk along its last axis, of `channels`. headed: whether it is reckoned in
+    pixels of the image, not in elements, as a head that makes these needs it.
+    """
 
     walk: Walk
+    headed: bool = False
+
+    @property
+    def met(self) -> Walk:
+        """How the image is walked through, in what it is reckoned in."""
+        return replace(self.walk, channels=1) if self.headed else self.walk
 
     @property
     def axis(self) -> Axis:
@@ -49,14 +57,14 @@ class Line:
     @cached_property
     def taps(self) -> tuple[Taps, ...]:
         """The taps along the other axes; none if there are none along one."""
-        walk, (z, y, x) = self.walk, self.walk.axes
+        walk, met, (z, y, x) = self.walk, self.met, self.walk.axes
         _, rows, columns = walk.kernel
         pairs = product(zip(z.offsets, z.taps, strict=True), zip(y.offsets, y.taps, strict=True))
         if not x.taps:
             return ()
         return tuple(
             Taps(
-                *(dz, dy, dz * walk.image_plane + dy * walk.image_row),
+                *(dz, dy, dz * met.image_plane + dy * met.image_row),
                 (tz * rows + ty) * columns * walk.channels,
             )
             for (dz, tz), (dy, ty) in pairs
@@ -98,9 +106,9 @@ class Line:
         """
         z, y, _ = self.walk.axes
         return plus(
-            self.at("image", self.walk.image_size),
-            self.at("z", z.stride * self.walk.image_plane),
-            self.at("y", y.stride * self.walk.image_row),
+            self.at("image", self.met.image_size),
+            self.at("z", z.stride * self.met.image_plane),
+            self.at("y", y.stride * self.met.image_row),
         )
 
     @property
@@ -127,7 +135,7 @@ class Line:
         for place, (number, offset) in product(range(width), enumerate(axis.offsets)):
             met.setdefault(place * axis.stride + offset, []).append((place, number))
         return tuple(
-            Column(column * self.walk.channels, tuple(met[column])) for column in sorted(met)
+            Column(column * self.met.channels, tuple(met[column])) for column in sorted(met)
         )
 
     @property
@@ -138,7 +146,7 @@ class Line:
     @property
     def step(self) -> int:
         """Elements of the image between places."""
-        return self.axis.stride * self.walk.channels
+        return self.axis.stride * self.met.channels
 
     def column_of(self, number: int) -> str:
         """C text for the column that a tap of the last axis meets at place `x`."""
@@ -146,7 +154,7 @@ class Line:
 
     def distance_of(self, number: int) -> int:
         """Elements of the image to it, from that of a tap of offset 0."""
-        return self.axis.offsets[number] * self.walk.channels
+        return self.axis.offsets[number] * self.met.channels
 
     def weight_of(self, number: int) -> int:
         """Where a tap of the last axis lies in the weight, from the first."""

@@ -24,9 +24,11 @@ SLOT_BYTES = 1 << 18
 SHARED_FLOPS = 32_768
 
 
-def choose(role: str, geometry: Geometry, dtype: str, isa: ISA) -> DepthwiseCut:
-    """The cut for one of the three ops."""
-    cut = depthwise_cut(role, geometry, dtype, isa, DepthwiseOptions(width=1))
+def choose(
+    role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = False
+) -> DepthwiseCut:
+    """The cut for one of the three ops; headed: whether the image is made by a head."""
+    cut = depthwise_cut(role, geometry, dtype, isa, DepthwiseOptions(width=1), headed)
     split = cut.flops >= SHARED_FLOPS
     options = DepthwiseOptions(width=width_of(cut), lines=lines_of(cut), split=split)
     return replace(cut, options=options)
@@ -55,10 +57,16 @@ def lines_of(cut: DepthwiseCut) -> int:
 
 
 def read(
-    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
+    role: str,
+    geometry: Geometry,
+    dtype: str,
+    isa: ISA,
+    headed: bool,
+    stages: tuple[Stage, ...],
 ) -> DepthwiseCut:
     """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
-    cut = depthwise_cut(role, geometry, dtype, isa, read_cut(DepthwiseOptions, stages))
+    options = read_cut(DepthwiseOptions, stages)
+    cut = depthwise_cut(role, geometry, dtype, isa, options, headed)
     most = cut.lines[0].count
     if cut.summed and not 0 < cut.options.lines <= most:
         raise VerifyError(f"{STAGE}: lines must be a whole number from 1 to {most}")

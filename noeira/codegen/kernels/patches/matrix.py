@@ -75,6 +75,11 @@ class Patches:
         return tuple(run.distance for run in self.runs)
 
     @property
+    def pixels(self) -> tuple[int, ...]:
+        """The same in pixels."""
+        return tuple(distance // self.walk.channels for distance in self.distances)
+
+    @property
     def steps(self) -> int:
         """The columns of the matrix."""
         return len(self.walk.taps) * self.own
@@ -88,6 +93,15 @@ class Patches:
             f"(unsigned long)({self.begins(name, axis.stride)}) < {axis.size}"
             for name, axis in checked
         )
+
+    @property
+    def pixel_tests(self) -> str:
+        """C text of the condition that the image has the pixel of a `number` in a run; empty if it
+        has all.
+        """
+        number = "number" if self.span > 1 else "0"
+        column = f"(unsigned long)({plus(self.column, number)}) < {self.image_columns}"
+        return " && ".join(filter(None, (self.tests, column if self.column else "")))
 
     def begins(self, name: str, stride: int) -> str:
         """C text for the number along an axis of the pixel that a `run` begins with."""

@@ -22,7 +22,7 @@ from noeira.codegen.kernels.patches.product import PatchProduct
 from noeira.codegen.kernels.patches.walk_cut import WalkCut
 from noeira.codegen.rows import pieces_of
 from noeira.codegen.scratch import Room
-from noeira.codegen.view import Kernel, Operand
+from noeira.codegen.view import Kernel, Missing, Operand
 from noeira.ir.plan import Stage
 from noeira.ir.types import DTYPE_BYTES
 
@@ -99,8 +99,11 @@ class PatchCut:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether the matrix of patches is the image as it lies: of a kernel of one tap."""
-        return len(self.walks) == 1 and self.walks[0].patches.walk.plain
+        """Whether the matrix of patches is the image as it lies: of a kernel of one tap, where
+        nothing is done to the image.
+        """
+        made = self.product.headed
+        return not made and len(self.walks) == 1 and self.walks[0].patches.walk.plain
 
     @cached_property
     def copy_row(self) -> int:
@@ -193,18 +196,27 @@ class PatchCut:
         """The elements of a run."""
         return CRows(self.product.dtype, self.product.lanes, 1, walk.patches.length)
 
+    def pixel_row(self, walk: WalkCut) -> CRows:
+        """The elements of a pixel of a run."""
+        return CRows(self.product.dtype, self.product.lanes, 1, walk.patches.own)
+
     def tile_operands(self, kernel: Kernel) -> tuple[Operand, ...]:
         """The operands of the tail."""
         used = {load.source for load in kernel.tail.loads}
         used |= {store.target for store in kernel.tail.stores}
         return tuple(one for one in kernel.operands if one.id in used and not self.apart)
 
+    def read_operands(self, kernel: Kernel, image: Operand | Missing) -> tuple[Operand, ...]:
+        """The image, or the operands of the head that makes it."""
+        used = {load.source for load in kernel.head.loads} | {str(image)}
+        return tuple(one for one in kernel.operands if one.id in used)
+
     def walk_operands(
-        self, kernel: Kernel, walk: WalkCut, image: Operand, factor: Operand
+        self, kernel: Kernel, walk: WalkCut, image: Operand | Missing, factor: Operand
     ) -> tuple[Operand, ...]:
         """The operands that the product of a walk needs."""
         used = {one.id for one in self.tile_operands(kernel)}
-        used |= set() if walk.empty else {image.id}
+        used |= set() if walk.empty else {one.id for one in self.read_operands(kernel, image)}
         used |= set() if self.options.pack else {factor.id}
         return tuple(one for one in kernel.operands if one.id in used)
 

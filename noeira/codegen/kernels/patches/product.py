@@ -28,7 +28,8 @@ class PatchProduct:
     image, factor: the operands, by name. groups: bundles; own, columns: channels of one in the
     image, and of its product. rows: of the result. row: elements of a row of the other factor as it
     lies, [*K, C/groups, F] of a weight, [places, F] of a cotangent. crossed: whether columns of the
-    product are rows of the weight.
+    product are rows of the weight. headed: whether element-wise ops before the convolution make
+    the image as it is copied.
     """
 
     image: str
@@ -44,6 +45,7 @@ class PatchProduct:
     crossed: bool
     dtype: str
     lanes: int
+    headed: bool = False
 
     @cached_property
     def patches(self) -> tuple[Patches, ...]:
@@ -96,6 +98,12 @@ class PatchProduct:
         return self.columns % self.lanes
 
     @property
+    def pixels(self) -> CRows:
+        """The image as the elements that a head runs over."""
+        walk = self.walks[0]
+        return CRows(self.dtype, self.lanes, walk.batch * walk.pixels, walk.channels)
+
+    @property
     def grid(self) -> CRows:
         """The result as the elements that a tail runs over."""
         return CRows(self.dtype, self.lanes, self.rows, self.all_columns)
@@ -145,7 +153,9 @@ def bundled(groups: int, columns: int, lanes: int) -> int:
     )
 
 
-def product_of(role: str, g: Geometry, dtype: str, lanes: int) -> PatchProduct:
+def product_of(
+    role: str, g: Geometry, dtype: str, lanes: int, headed: bool = False
+) -> PatchProduct:
     """The product that one of the three ops is: `convolution`, y of x and the weight;
     `transposed_convolution`, the cotangent of x of that of y and the weight; `convolution_weight`,
     the cotangent of the weight of x and that of y.
@@ -179,4 +189,5 @@ def product_of(role: str, g: Geometry, dtype: str, lanes: int) -> PatchProduct:
         crossed,
         dtype,
         lanes,
+        headed,
     )

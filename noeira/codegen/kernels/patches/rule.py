@@ -36,9 +36,9 @@ OWN_BYTES = 1 << 21
 TILE_VECTORS = 64
 
 
-def choose(role: str, geometry: Geometry, dtype: str, isa: ISA) -> PatchCut:
-    """The cut for one of the three ops."""
-    product = product_of(role, geometry, dtype, isa.lanes(dtype))
+def choose(role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = False) -> PatchCut:
+    """The cut for one of the three ops; headed: whether the image is made by a head."""
+    product = product_of(role, geometry, dtype, isa.lanes(dtype), headed)
     tile, vectors = tile_of(product, isa)
     if product.turned:
         depth = min(PLACES, product.most_steps)
@@ -100,10 +100,15 @@ def with_options(cut: PatchCut, **options: int) -> PatchCut:
 
 
 def read(
-    role: str, geometry: Geometry, dtype: str, isa: ISA, stages: tuple[Stage, ...]
+    role: str,
+    geometry: Geometry,
+    dtype: str,
+    isa: ISA,
+    headed: bool,
+    stages: tuple[Stage, ...],
 ) -> PatchCut:
     """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
-    product = product_of(role, geometry, dtype, isa.lanes(dtype))
+    product = product_of(role, geometry, dtype, isa.lanes(dtype), headed)
     cut = PatchCut(product, read_cut(PatchOptions, stages))
     check(product, cut)
     check_stages(PatchOptions, stages, cut.stages())

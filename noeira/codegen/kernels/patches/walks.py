@@ -159,6 +159,11 @@ class Walk:
         """Elements of an image."""
         return self.axes[0].size * self.image_plane
 
+    @property
+    def pixels(self) -> int:
+        """Pixels of an image."""
+        return math.prod(axis.size for axis in self.axes)
+
     def counted(self, place: str, axis: int) -> str:
         """C text for the number along an axis of a place, a C variable."""
         inner = math.prod(one.count for one in self.axes[axis + 1 :])
@@ -202,12 +207,22 @@ class Walk:
     @property
     def pixel(self) -> str:
         """C text for where the image has the pixel that a tap of offset 0 meets."""
+        return self.met(self.channels)
+
+    @property
+    def pixel_number(self) -> str:
+        """C text for the number of that pixel among all."""
+        return self.met(1)
+
+    def met(self, elements: int) -> str:
+        """C text for where it is among pixels of so many elements."""
         z, y, x = self.axes
+        row = x.size * elements
         return plus(
-            self.at("image", self.image_size),
-            self.at("z", z.stride * self.image_plane),
-            self.at("y", y.stride * self.image_row),
-            self.at("x", x.stride * self.channels),
+            self.at("image", z.size * y.size * row),
+            self.at("z", z.stride * y.size * row),
+            self.at("y", y.stride * row),
+            self.at("x", x.stride * elements),
         )
 
     @property
