@@ -51,18 +51,22 @@ class Transpose(Moving):
 
     def check(self, body: Body, cut: Any, machine: Arch) -> None:
         super().check(body, cut, machine)
+        view, size = self.view(body, machine), DTYPE_BYTES[body.inputs[0].type.dtype]
+        if not view.turn.keeps_last and cut.access != size:
+            raise VerifyError(f"transpose: access must be {size}: elements do not stay together")
         if not cut.side:
             return
-        view, size = self.view(body, machine), DTYPE_BYTES[body.inputs[0].type.dtype]
         if view.turn.keeps_last:
             raise VerifyError("transpose: side must be 0: rows stay as they are")
-        if (cut.side, cut.access) != (WARP, size) or cut.block % WARP:
+        if cut.side != WARP or cut.block % WARP:
             raise VerifyError(
-                f"transpose: a side is {WARP} elements, access {size} and block a multiple of "
-                f"{WARP}, not {cut.side}, {cut.access} and {cut.block}"
+                f"transpose: a side is {WARP} elements and block a multiple of {WARP}, not "
+                f"{cut.side} and {cut.block}"
             )
-        if cut.grid != view.squares(cut.side):
-            raise VerifyError(f"transpose: grid must be {view.squares(cut.side)}, not {cut.grid}")
+        squares = view.squares(cut.side)
+        if cut.grid != squares:
+            (stage,) = self.stages(body, cut, machine)
+            raise VerifyError(f"{stage}: grid must be {squares} here, a block for each square")
 
     def shared(self, body: Body, cut: TransposeCut) -> int:
         return cut.side * cut.row * DTYPE_BYTES[body.inputs[0].type.dtype]
