@@ -207,7 +207,7 @@ def test_diff_of_plans(call: Callable[..., str], dumped: Path):
         ("explain", 2, "MODEL is missing (see noeira explain --help)"),
         ("help frob", 2, "there is no command frob; there are explain, suggest,"),
         ("cache frob", 2, "there is no action frob; there are show, clear"),
-        ("explain net.py:Plain --frob", 2, "there is no option --frob (see noeira explain --help)"),
+        ("explain net.py:Plain --quux", 2, "there is no option --quux (see noeira explain --help)"),
         ("dump net.py:Plain --out d", 2, "there is no option --out: --all DIR writes every stage"),
         ("explain net.py:Plain other", 2, "other is one argument too many"),
         ("explain net.py:Plain --batchs 5", 2, "no option --batchs; did you mean --batch? (see"),

@@ -51,9 +51,11 @@ class Transpose(Moving):
 
     def check(self, body: Body, cut: Any, machine: Arch) -> None:
         super().check(body, cut, machine)
+        view, size = self.view(body, machine), DTYPE_BYTES[body.inputs[0].type.dtype]
+        if cut.access % size:
+            raise VerifyError(f"transpose: access must be a multiple of {size}, not {cut.access}")
         if not cut.side:
             return
-        view, size = self.view(body, machine), DTYPE_BYTES[body.inputs[0].type.dtype]
         if view.turn.keeps_last:
             raise VerifyError("transpose: side must be 0: rows stay as they are")
         if (cut.side, cut.access) != (WARP, size) or cut.block % WARP:
@@ -62,7 +64,8 @@ class Transpose(Moving):
                 f"{WARP}, not {cut.side}, {cut.access} and {cut.block}"
             )
         if cut.grid != view.squares(cut.side):
-            raise VerifyError(f"transpose: grid must be {view.squares(cut.side)}, not {cut.grid}")
+            (stage,) = self.stages(body, cut, machine)
+            raise VerifyError(f"{stage}: grid must be {view.squares(cut.side)} here")
 
     def shared(self, body: Body, cut: TransposeCut) -> int:
         return cut.side * cut.row * DTYPE_BYTES[body.inputs[0].type.dtype]
