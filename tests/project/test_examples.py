@@ -19,7 +19,7 @@ ARGUMENTS = {
     "cifar_resnet20.py": ("--epochs", "1", "--folder", "run"),
     "mnist_mlp.py": ("--epochs", "1", "--explain"),
 }
-EPOCH = r"test accuracy \d+\.\d % \(1 epoch, \d+\.\d m?s\)"
+EPOCH = r"test accuracy \d+\.\d % \(1 epoch, \d+(\.\d+)? m?s\)"
 # The line that each ends with, or a part of it.
 LAST_LINES = {
     "cifar_cnn.py": EPOCH,
