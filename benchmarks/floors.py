@@ -12,7 +12,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,15 @@ BATCHES, QUICK = (1, 100, 1024), (100,)
 SHOWN = 0.005
 
 
-def profile(batch: int, options: argparse.Namespace) -> dict[str, Any]:
-    """What `noeira profile` says as JSON, of the round with the fastest step."""
-    model = f"{Path(__file__).with_name('networks.py')}:MLP"
-    command = [sys.executable, "-m", "noeira", "profile", model, "--json"]
-    command += ["--batch", str(batch), "--optimizer", "adam"]
+def profile(
+    network: str, batch: int, words: Iterable[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    """What `noeira profile` says as JSON of one of our networks, of the round with the fastest
+    step; words: more options of the command.
+    """
+    model = f"{Path(__file__).with_name('networks.py')}:{network}"
+    command = [sys.executable, "-m", "noeira", "profile", model, "--json", *words]
+    command += ["--batch", str(batch)]
     command += ["--threads", str(options.threads), "--seconds", str(options.seconds)]
     found = list[dict[str, Any]]()
     for _ in range(options.rounds):
@@ -78,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
 def tables(options: argparse.Namespace) -> Iterator[Table]:
     """One for each batch."""
     for batch in QUICK if options.quick else BATCHES:
-        yield table(batch, profile(batch, options))
+        yield table(batch, profile("MLP", batch, ("--optimizer", "adam"), options))
 
 
 if __name__ == "__main__":

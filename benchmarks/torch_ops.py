@@ -1,4 +1,5 @@
-"""PyTorch's side of `elementwise.py` and `rows.py`: times an op for each request on its input.
+"""PyTorch's side of `elementwise.py`, `rows.py`, `convolutions.py`: times an op for each
+request on its input.
 
 A request has `op`, `sizes`, `seconds` and `dtype`. Outputs are preallocated where PyTorch has a way
 to.
@@ -104,6 +105,27 @@ def softmax(op: str, x: torch.Tensor) -> Call:
     return lambda: aten._softmax_backward_data.out(d, y, -1, x.dtype, grad_input=out)
 
 
+def convolution(op: str, sizes: list[int], dtype: torch.dtype) -> Call:
+    """A convolution or one of its gradients, images and weights channels last."""
+    batch, channels, filters, side, kernel, stride, groups = sizes
+    padding = kernel // 2
+    out = (side + 2 * padding - kernel) // stride + 1
+    x, weight, d = (
+        torch.randn(shape, dtype=dtype).contiguous(memory_format=torch.channels_last)
+        for shape in (
+            (batch, channels, side, side),
+            (filters, channels // groups, kernel, kernel),
+            (batch, filters, out, out),
+        )
+    )
+    pairs = [stride] * 2, [padding] * 2, [1] * 2
+    if op == "convolution":
+        return lambda: functional.conv2d(x, weight, None, *pairs, groups)
+    wanted = [op == "transposed_convolution", op == "convolution_weight", False]
+    ends = False, [0, 0], groups, wanted
+    return lambda: aten.convolution_backward(d, x, weight, None, *pairs, *ends)
+
+
 def prepared(op: str, sizes: list[int], dtype: torch.dtype) -> Call | None:
     """The call that is timed; None for an op that PyTorch has not."""
     if op == "take":
@@ -112,6 +134,8 @@ def prepared(op: str, sizes: list[int], dtype: torch.dtype) -> Call | None:
         return both_ways(op, torch.randn(*sizes, dtype=dtype))
     if op == "column_sum" or op.endswith("_bias_grad"):
         return column(op, sizes, dtype)
+    if "convolution" in op:
+        return convolution(op, sizes, dtype)
     x = torch.randn(*sizes, dtype=dtype)
     if op.startswith("softmax"):
         return softmax(op, x)

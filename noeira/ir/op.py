@@ -17,7 +17,8 @@ from noeira.ir.cost import Cost
 from noeira.ir.definition import check_definition, check_given
 from noeira.ir.graph import Attrs
 from noeira.ir.kinds import KINDS
-from noeira.ir.orders import ordered, plain, stored
+from noeira.ir.lying import Lying
+from noeira.ir.orders import ordered, plain
 from noeira.ir.types import TensorType, Types
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ T = TypeVar("T")
 Limits = tuple[int | None, ...]
 
 
-class Op:
+class Op(Lying):
     """One operation. Subclasses with a `name` are found by it; there is nothing to register.
 
     operands, results: their names, of which texts, messages and `vjp` make use. A result called
@@ -261,31 +262,6 @@ class Op:
         A view has one result.
         """
         return None
-
-    @property
-    def laid_as(self) -> Op:
-        """What a node is to kernels, when it is laid: by default the same."""
-        return self
-
-    def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
-        """The order that each result lies in, given the types of operands and, row major, of
-        results; nothing if all are row major.
-        """
-        return ()
-
-    def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
-        """The order that its kernel takes each operand in; None where it takes any."""
-        return ("",) * len(operands)
-
-    def lies_otherwise(self, attrs: Any) -> bool:
-        """Whether `laid` changes a node even if no value of it has an order."""
-        return False
-
-    def laid(self, attrs: Any, operands: Types, results: Types) -> tuple[Any, Types, Types]:
-        """Attributes, operands and results as kernels see them: the types as they lie in memory,
-        row major, in the orders that there are.
-        """
-        return attrs, tuple(map(stored, operands)), tuple(map(stored, results))
 
     @property
     def launches(self) -> bool:

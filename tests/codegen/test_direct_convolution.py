@@ -58,6 +58,14 @@ SHAPES = (
     Shape(1, 5, 18, (4, 5, 6), (2, 3, 3), (2, 1, 2), (1, 1, 0)),
 )
 
+# Many channels or filters, of which what a thread has of its own must still have room.
+LARGE = (
+    Shape(1, 64, 20001, (3, 3), (2, 2)),
+    Shape(1, 3000, 8, (3, 3), (3, 3), padding=(1, 1)),
+    Shape(1, 2048, 2048, (2, 2), (1, 1), (2, 2)),
+    Shape(1, 1, 1, (1000, 1000), (500, 500)),
+)
+
 
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -137,7 +145,7 @@ def test_references_are_those_of_torch(shape: Shape, name: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS.values(), ids=list(ISAS))
 def test_choices_fit_the_machine(isa: ISA) -> None:
-    for shape, name, scale in product(SHAPES, NAMES, (1, 40)):
+    for shape, name, scale in product((*SHAPES, *LARGE), NAMES, (1, 40)):
         larger = Shape(**{**vars(shape), "batch": shape.batch * scale})
         for dtype in ("f32", "f64"):
             body = body_of(larger.case(name, dtype, False).node)

@@ -289,7 +289,10 @@ def without_attrs(self: Any, x: Any) -> Any:
     [
         ({"infer": without_attrs}, "infer of own must take attrs first: def infer(self, attrs, "),
         ({"reference": without_attrs}, "reference of own must take attrs first"),
-        ({"kind": "rows"}, "own: there is no kind 'rows'; there are map, contraction, window, column"),
+        (
+            {"kind": "rows"},
+            "own: there is no kind 'rows'; there are map, contraction, window, column, row",
+        ),
         ({"kind": "map"}, "own: an op of kind 'map' derives from Elementwise"),
         (
             {"name": "my op"},

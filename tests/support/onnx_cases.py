@@ -165,12 +165,19 @@ def all_cases() -> list[Any]:
     return [case for name in every for case in cases_of(name.removeprefix(f"{PACKAGE}."))]
 
 
+def array_of(given: Any) -> Any:
+    """An operand or result of a case; some are in ONNX's own form."""
+    from onnx import TensorProto, numpy_helper
+
+    return numpy_helper.to_array(given) if isinstance(given, TensorProto) else given
+
+
 def made(case: Any, rule: Rule) -> Case:
     """A case with its graph. Raises LeftOut with the reason where there is none."""
     from onnx import helper
 
     (node,) = case.model.graph.node
-    given, wanted = case.data_sets[0]
+    given, wanted = (list(map(array_of, own)) for own in case.data_sets[0])
     if any(isinstance(one, list) or one is None for one in (*given, *wanted)):
         raise LeftOut("sequences and optional values")
     there = iter(given)

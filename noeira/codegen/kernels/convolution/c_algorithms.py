@@ -11,7 +11,6 @@ from noeira.codegen.kernels.depthwise.cut import STAGE as BY_CHANNELS
 from noeira.codegen.kernels.depthwise.cut import DepthwiseCut
 from noeira.codegen.kernels.depthwise.cut import applies as alone
 from noeira.codegen.kernels.patches import rule as direct
-from noeira.codegen.kernels.patches.options import STAGE as DIRECT
 from noeira.codegen.kernels.patches.patch_cut import PatchCut
 from noeira.codegen.kernels.winograd import rule as winograd
 from noeira.codegen.kernels.winograd.rule import WinogradCut
@@ -20,6 +19,8 @@ from noeira.ir.geometry import Geometry
 from noeira.ir.plan import Stage
 
 ConvolutionCut: TypeAlias = PatchCut | DepthwiseCut | WinogradCut
+# The stage that all cuts of Winograd's algorithm have.
+WINOGRAD = "winograd"
 # The sides of tiles of Winograd's algorithm, by what the setting says.
 SIDES = {"auto": 4, "winograd2": 2}
 
@@ -52,6 +53,6 @@ def read(
     names = {stage.name for stage in stages}
     if alone(geometry) and BY_CHANNELS in names:
         return by_channels.read(role, geometry, dtype, isa, headed, stages)
-    if applies(geometry, dtype) and DIRECT not in names:
+    if applies(geometry, dtype) and WINOGRAD in names:
         return winograd.read(role, geometry, dtype, isa, stages)
     return direct.read(role, geometry, dtype, isa, headed, stages)

@@ -20,6 +20,8 @@ from noeira.ir.plan import Stage
 # vectors are; a thread works on at most so many rows at a time.
 COPIED_VECTORS = 4096
 MOST_ROWS = 256
+# So many vectors of sums go from a block of steps to the next, at most.
+SUMS_VECTORS = 8192
 # A block of steps is no longer, unless all of them are not much more.
 LONGEST_BLOCK = 1024
 WHOLE_BLOCK = 1536
@@ -54,7 +56,7 @@ def choose(role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = F
         pack=packs(product, vectors),
         split=product.flops >= SHARED_FLOPS,
     )
-    return shared(with_block(PatchCut(product, options)))
+    return fitting(shared(with_block(PatchCut(product, options))))
 
 
 def packs(product: PatchProduct, vectors: int) -> bool:
@@ -79,6 +81,8 @@ def with_block(cut: PatchCut) -> PatchCut:
     product, tile = cut.product, cut.options.tile
     row = cut.options.depth if product.turned else cut.copy_row
     rows = min(max(COPIED_VECTORS * product.lanes // row, 1), MOST_ROWS)
+    if cut.chained:
+        rows = min(rows, max(SUMS_VECTORS * product.lanes // cut.part_width, 1))
     most = max(walk.tiles for walk in cut.walks)
     return with_options(cut, block=min(max(rows // tile, 1), most))
 
@@ -92,6 +96,13 @@ def shared(cut: PatchCut) -> PatchCut:
     if cut.product.turned:
         return with_options(cut, slots=min(wanted, cut.walks[0].blocks))
     return with_options(cut, parts=min(wanted, cut.panels.count))
+
+
+def fitting(cut: PatchCut) -> PatchCut:
+    """The same in more parts, where what a thread has of its own would have no room."""
+    while cut.own_bytes > OWN_BYTES and cut.options.parts < cut.panels.count:
+        cut = with_options(cut, parts=min(2 * cut.options.parts, cut.panels.count))
+    return cut
 
 
 def with_options(cut: PatchCut, **options: int) -> PatchCut:

@@ -20,8 +20,8 @@ STEADY = 40
 class WalkCut:
     """The cut of one walk's product.
 
-    tiles: of rows; of runs that are long, each is divided alike, in `tiles_of_run`. k_blocks: of
-    steps: whole runs, or pieces of one.
+    Tiles are of any rows, or pieces of runs that are long, each divided alike. Blocks of steps are
+    whole runs, or pieces of one.
     """
 
     product: PatchProduct
@@ -49,6 +49,12 @@ class WalkCut:
         """Tiles of all rows, or of those of one run."""
         rows = self.patches.length if self.by_runs else self.product.rows_of(self.patches)
         return Partition(rows, pieces_of(rows, self.options.tile))
+
+    @property
+    def row_runs(self) -> int:
+        """Whole runs whose tiles a thread works on at a time; 0 where it has fewer, of one run."""
+        most = self.options.block // self.row_tiles.count if self.by_runs else 0
+        return min(most, len(self.patches.runs))
 
     @property
     def tiles(self) -> int:
@@ -113,6 +119,8 @@ class WalkCut:
     @property
     def block_rows(self) -> int:
         """The most rows of the product that a thread works on at a time."""
+        if self.row_runs:
+            return self.row_runs * self.patches.length
         return min(self.options.block, self.tiles) * self.row_tiles.size
 
     @property
@@ -138,21 +146,27 @@ class WalkCut:
     @property
     def pieced(self) -> bool:
         """Whether a block has a piece of one run: else it has whole runs."""
-        return self.by_runs or (not self.product.turned and self.pieces.count > 1)
+        if self.product.turned:
+            return self.by_runs and not self.row_runs
+        return self.pieces.count > 1
 
     @property
     def steady(self) -> bool:
         """Whether all runs are copied whatever the block, since they are few and short: that is
         written one after the other.
         """
-        if self.pieced or self.empty or not (self.product.turned or self.blocks == 1):
+        if self.product.turned:
+            always = not self.by_runs or self.row_runs == len(self.patches.runs)
+        else:
+            always = self.blocks == 1
+        if self.pieced or self.empty or not always:
             return False
         return len(self.patches.runs) * pieces_of(self.patches.length, self.product.lanes) <= STEADY
 
     @property
     def copied_place(self) -> str:
         """C text that adds to where a copied block begins the way to its first row that is used."""
-        if not self.product.turned or self.by_runs:
+        if not self.product.turned or self.pieced:
             return ""
         run = "" if self.steady else f" - run * {self.patches.length}"
         return f" + block_top{run}"
@@ -162,8 +176,8 @@ class WalkCut:
         return quotient(tile, self.row_tiles.count, self.tiles)
 
     def run_end(self, tile: str) -> str:
-        """C text for the tile behind the last of the same run."""
-        return f"({self.run_of(tile)} + 1) * {self.row_tiles.count}"
+        """C text for the tile behind the last of the runs that are worked on together."""
+        return f"({self.run_of(tile)} + {max(self.row_runs, 1)}) * {self.row_tiles.count}"
 
     @property
     def run_of_block(self) -> str:

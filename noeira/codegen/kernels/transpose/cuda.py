@@ -52,21 +52,20 @@ class Transpose(Moving):
     def check(self, body: Body, cut: Any, machine: Arch) -> None:
         super().check(body, cut, machine)
         view, size = self.view(body, machine), DTYPE_BYTES[body.inputs[0].type.dtype]
-        if not view.turn.keeps_last and cut.access != size:
-            raise VerifyError(f"transpose: access must be {size}: elements do not stay together")
+        if cut.access % size:
+            raise VerifyError(f"transpose: access must be a multiple of {size}, not {cut.access}")
         if not cut.side:
             return
         if view.turn.keeps_last:
             raise VerifyError("transpose: side must be 0: rows stay as they are")
-        if cut.side != WARP or cut.block % WARP:
+        if (cut.side, cut.access) != (WARP, size) or cut.block % WARP:
             raise VerifyError(
-                f"transpose: a side is {WARP} elements and block a multiple of {WARP}, not "
-                f"{cut.side} and {cut.block}"
+                f"transpose: a side is {WARP} elements, access {size} and block a multiple of "
+                f"{WARP}, not {cut.side}, {cut.access} and {cut.block}"
             )
-        squares = view.squares(cut.side)
-        if cut.grid != squares:
+        if cut.grid != view.squares(cut.side):
             (stage,) = self.stages(body, cut, machine)
-            raise VerifyError(f"{stage}: grid must be {squares} here, a block for each square")
+            raise VerifyError(f"{stage}: grid must be {view.squares(cut.side)} here")
 
     def shared(self, body: Body, cut: TransposeCut) -> int:
         return cut.side * cut.row * DTYPE_BYTES[body.inputs[0].type.dtype]
