@@ -70,7 +70,7 @@ class Op:
     them, and stores them by `row_results`.
     moves: whether its results are elements of its operands as they are, of any dtype (see
     `moved_together`).
-    mixes_samples: whether it works along the last axis, as ops of kind `row` do: the batch is a row.
+    mixes_samples: whether it works along the last axis, as ops of kind `row` do: a batch is a row.
     """
 
     name: ClassVar[str]
