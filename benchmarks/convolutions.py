@@ -13,7 +13,7 @@ fewer may go beyond the peak. The two measure a shape in turn, round after round
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any
@@ -31,10 +31,11 @@ from common import (
     percent,
     share_note,
     timed_batches,
+    undisturbed,
 )
-from entries import Case, entries, timings_of, torch
+from entries import Case, entries, torch
 from machine import fma_peak
-from processes import Worker
+from processes import Run, Worker, run_of
 
 from noeira.ir.builder import Builder
 from noeira.ir.geometry import Geometry
@@ -184,6 +185,11 @@ def algorithm_of(entry: CompiledEntry) -> str:
     return f"Winograd F({tile}x{tile}, 3x3)"
 
 
+def ours(run: Callable[[int], int], seconds: float) -> Run:
+    """A measurement of ours."""
+    return Run(timed_batches(run, seconds), {})
+
+
 def measure(
     name: str, shapes: Sequence[Shape], options: argparse.Namespace, peer: Worker | None
 ) -> Iterator[Row]:
@@ -198,9 +204,10 @@ def measure(
         request = {"op": name, "sizes": astuple(shape), "dtype": options.dtype}
         own, theirs = list[Timing](), list[Timing]()
         for _ in range(options.rounds):
-            own.append(timed_batches(entry.run, options.seconds))
+            own.append(undisturbed(lambda run=entry.run: ours(run, options.seconds)).timing)
             if peer:
-                theirs += timings_of(peer.ask(**request, seconds=options.seconds))
+                ask = partial(peer.ask, **request, seconds=options.seconds)
+                theirs.append(undisturbed(lambda ask=ask: run_of(ask())).timing)
         error = error_of(entry)
         if not error <= TOLERANCE[options.dtype]:  # nor if it is NaN
             raise RuntimeError(f"{name} {shape} is wrong by {error:.1e}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,23 @@ def test_tables_are_put_in_their_place_on_a_page(common: ModuleType, tmp_path: P
         run.Page(page).put("b", [table])
     text = f"Before.\n\n<!-- a -->\n\n{table.markdown()}\n\n<!-- end of a -->\n\nAfter.\n"
     assert page.read_text() == text
+
+
+def test_shapes_of_convolutions_are_read(common: ModuleType) -> None:
+    shape = importlib.import_module("convolutions").Shape.of("8,3,64,224,7,2")
+    assert str(shape) == "8 x 3→64 @ 224, 7x7 / 2"
+    assert shape.geometry.out == (112, 112) and not shape.has_image_gradient
+    assert shape.geometry.flops == 2 * 8 * 112**2 * 64 * 3 * 49
+    grouped = importlib.import_module("convolutions").Shape.of("8,64,64,16,3,1,64")
+    assert str(grouped) == "8 x 64→64 @ 16, 3x3, 64 groups"
+    assert grouped.types("f32")["weight"].shape == (3, 3, 1, 64)
+
+
+def test_the_work_of_networks_of_images_is_theirs(common: ModuleType) -> None:
+    vision, networks = (importlib.import_module(name) for name in ("vision", "networks"))
+    for work, network in ((vision.CONVNET, networks.ConvNet), (vision.RESNET, networks.ResNet)):
+        assert sum(math.prod(p.shape) for p in network.parameters().values()) == work.parameters
+    assert vision.CONFIGS["resnet18_infer_b1"].flops == 2 * sum(vision.RESNET.layers)
 
 
 def side(processes: ModuleType, name: str, log: Path, text: str) -> object:
