@@ -99,8 +99,9 @@ class Work:
     def of(cls, role: str, geometry: Geometry, dtype: str, lanes: int, tile: int) -> Work:
         """The work of one of the three ops."""
         g = geometry
-        image = Images(g.batch, *g.size, g.channels, dtype, lanes)
-        result = Images(g.batch, *g.out, g.filters, dtype, lanes)
+        (height, width), (rows, columns) = g.size, g.out
+        image = Images(g.batch, height, width, g.channels, dtype, lanes)
+        result = Images(g.batch, rows, columns, g.filters, dtype, lanes)
         down, right = g.before
         if role == ADJOINT:
             return cls(role, result, image, (TAPS - 1 - down, TAPS - 1 - right), True, tile)
