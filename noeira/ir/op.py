@@ -71,8 +71,7 @@ class Op(Lying):
     them, and stores them by `row_results`.
     moves: whether its results are elements of its operands as they are, of any dtype (see
     `moved_together`).
-    mixes_samples: whether it works along the last axis, so that an operand that is the batch alone
-    is one row; ops of kind `row` do.
+    mixes_samples: whether it works along the last axis, as ops of kind `row` do: a batch is a row.
     """
 
     name: ClassVar[str]

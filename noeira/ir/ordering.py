@@ -4,6 +4,7 @@ channels last, and so does what is connected to it by element-wise ops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +72,7 @@ class Ordering:
     def place(self, node: Node) -> None:
         """Emit a node, and the reorders that its kernel needs before it."""
         attrs, read = self.attrs(node), [self.current(v) for v in node.inputs]
-        orders = node.op.kernel_orders(attrs, tuple(v.type for v in read))
+        orders = self.asked(node, attrs, read)
         with self.builder.at(Origin(node.origin.path, node.origin.type, self.by)):
             given = tuple(map(self.wanted, read, orders))
             made = node.op.types(attrs, [v.type for v in given])
@@ -83,6 +84,21 @@ class Ordering:
             if not self.last:
                 outputs = tuple(map(self.between, outputs))
         self.values |= {was.name: v for was, v in zip(node.outputs, outputs, strict=True)}
+
+    def asked(self, node: Node, attrs: Any, read: Sequence[Value]) -> Sequence[str | None]:
+        """The order that each operand must have. An element-wise op of a fused type whose other
+        ops take images channels last has them so itself: no reorder may stand in its kernel.
+        """
+        orders = node.op.kernel_orders(attrs, tuple(v.type for v in read))
+        made = node.outputs[0]
+        if not (node.group and node.kind.element_wise and made.name in self.images):
+            return orders
+        shape = made.type.shape
+        if any(v.type.order for v in read if v.type.shape == shape):
+            return orders
+        order = canonical(shape, IMAGES[len(shape)])
+        pairs = zip(read, orders, strict=True)
+        return [order if v.type.shape == shape else own for v, own in pairs]
 
     def attrs(self, node: Node) -> Any:
         """The attributes of a node: a `broadcast` is told how its result is to lie."""

@@ -42,8 +42,8 @@ class Winograd(CConvolving):
     stem = WinogradConvolution.template
 
     def given(self, body: Body, machine: ISA) -> tuple[str, Geometry, str, ISA, bool]:
-        stem, *rest = super().given(body, machine)
-        return stem.removeprefix(PREFIX), *rest
+        stem, geometry, dtype, isa, headed = super().given(body, machine)
+        return stem.removeprefix(PREFIX), geometry, dtype, isa, headed
 
     def rule(self, body: Body, machine: ISA) -> WinogradCut:
         role, geometry, dtype, isa, _ = self.given(body, machine)

@@ -99,10 +99,9 @@ class Work:
     def of(cls, role: str, geometry: Geometry, dtype: str, lanes: int, tile: int) -> Work:
         """The work of one of the three ops."""
         g = geometry
-        (height, width), (rows, columns) = g.size, g.out
+        (height, width), (rows, columns), (down, right) = g.size, g.out, g.before
         image = Images(g.batch, height, width, g.channels, dtype, lanes)
         result = Images(g.batch, rows, columns, g.filters, dtype, lanes)
-        down, right = g.before
         if role == ADJOINT:
             return cls(role, result, image, (TAPS - 1 - down, TAPS - 1 - right), True, tile)
         return cls(role, image, result, (down, right), False, tile)
