@@ -50,7 +50,11 @@ def small_cifar10(folder: Path) -> None:
     write(folder / "cifar10", contents, compress=False)
 
 
-@pytest.mark.parametrize("name", LAST_LINES)
+@pytest.mark.parametrize(
+    "name",
+    # A network of many convolutions is compiled for half a minute; `cifar_cnn.py` does the same.
+    [pytest.param(n, marks=[pytest.mark.slow] * (n == "cifar_resnet20.py")) for n in LAST_LINES],
+)
 def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Away from the full data sets, wherever they may be.
     small_cifar10(tmp_path)

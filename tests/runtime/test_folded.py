@@ -79,7 +79,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", pytest.param("f64", marks=pytest.mark.slow)])
 def test_never_stale(target: str, dtype: Any, tmp_path: Path):
     pair = Pair(target, dtype)
     folded, plain, x = pair.folded, pair.plain, pair.x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -23,6 +24,8 @@ ROWS = (
     *((257, 1), (127, 7), (130, 10), (9, 64), (5, 127), (3, 1031), (2, 2048)),
     *((2, 20011), (1, 20480)),
 )
+# Elements of a stretched sample at most: more of them meet no other stage and no other option.
+MOST_ELEMENTS = 200_000
 DTYPES = ("f32", "f64", "u8", "i32", "i64", *ROUNDED)
 # Samples in a dtype of 16 bits: of all ops in bf16, in f16 of one for each template. How elements
 # are loaded, rounded and stored does not depend on the op.
@@ -145,7 +148,7 @@ def of_lengths(rule: Op) -> Iterator[Sample]:
             axes = (-1, 0) if rule.kind == "column" and len(shape) > 1 else (-1,)
             for axis in axes:
                 made = stretched(rule, sample, {shape[axis]: length})
-                if made is not None:
+                if made is not None and math.prod(main_shape(rule, made)) <= MOST_ELEMENTS:
                     yield made
 
 
