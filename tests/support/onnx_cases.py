@@ -1,4 +1,4 @@
-"""ONNX operator cases: what each has and expects, and the graph of our ops that does the same."""
+"""ONNX operator cases: what each has and expects, and the graph of ops that does the same."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graph_runs import Run, outputs_of
 
-from noeira.compiler import build
 from noeira.errors import DtypeError
 from noeira.ir.arrays import dtype_name, is_float
 from noeira.ir.builder import Builder
-from noeira.ir.entry import Entry
 from noeira.ir.graph import ComputeGraph, Value
 from noeira.ir.types import DTYPES, TensorType
 from noeira.ir.verify import verify
-from noeira.job import dump_of
-from noeira.runtime.store import aligned_zeros
-from noeira.runtime.targets import TARGETS
 
 PACKAGE = "onnx.backend.test.case.node"
 # How far results may be from what is expected, relative to the greatest expected element.
@@ -203,28 +199,11 @@ def made(case: Any, rule: Rule) -> Case:
     return Case(case.name.removeprefix("test_"), graph, one.fed, tuple(expected))
 
 
-def results_of(cases: Iterable[Case], target: str) -> list[list[np.ndarray]]:
-    """What a target makes of cases, which are entries of one unit."""
+def faults_of(cases: Iterable[Case], target: str, quickly: bool = False) -> list[str]:
+    """What is wrong with the results of cases on a target; quickly: C is built so."""
     cases = tuple(cases)
-    entries = [Entry(dump_of(case.graph), 1, "batch") for case in cases]
-    unit = build("onnx", entries, TARGETS[target].open())
-    found = list[list[np.ndarray]]()
-    for case, entry in zip(cases, entries, strict=True):
-        point, arrays = unit.entries[entry.name], list[np.ndarray]()
-        for given in point.graph.inputs:
-            array = aligned_zeros(given.value.type)
-            array[...] = case.fed[given.value.name]
-            arrays.append(array)
-        point.bind_inputs(arrays)
-        point.run()
-        found.append([array.copy() for array in point.outputs()])
-    return found
-
-
-def faults_of(cases: Iterable[Case], target: str) -> list[str]:
-    """What is wrong with the results of cases on a target."""
-    cases = tuple(cases)
-    pairs = zip(cases, results_of(cases, target), strict=True)
+    runs = [Run(case.graph, case.fed) for case in cases]
+    pairs = zip(cases, outputs_of(runs, target, quickly), strict=True)
     return [fault for case, results in pairs for fault in case.faults(results)]
 
 
