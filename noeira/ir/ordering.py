@@ -4,7 +4,7 @@ channels last, and so does what is connected to it by element-wise ops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from noeira.ir.builder import Builder
 from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin, Value
 from noeira.ir.images import ImageOp
 from noeira.ir.orders import IMAGES, canonical
+from noeira.ir.types import TensorType
 
 # What a row-major value is called behind the name of the same in another order.
 ROWS = "rows"
@@ -44,7 +45,8 @@ def in_orders(graph: ComputeGraph, by: str, last: bool = True) -> ComputeGraph:
 class Ordering:
     """Nodes as they are emitted anew, in order.
 
-    values: what each value of the graph has become. reordered: what it is in other orders.
+    values: what each value of the graph has become. reordered: what it is in other orders. images:
+    the values that are to lie channels last. rows: the groups in which all is row major.
     """
 
     def __init__(self, graph: ComputeGraph, by: str, last: bool) -> None:
@@ -53,7 +55,10 @@ class Ordering:
         self.builder.nodes = []
         self.values = dict[str, Value]()
         self.reordered = dict[tuple[str, str], Value]()
-        self.images = image_values(graph) if last else set[str]()
+        self.images, self.rows = set[str](), set[str]()
+        if last:
+            self.rows = row_major_groups(graph, image_values(graph))
+            self.images = image_values(graph, self.rows)
 
     def current(self, value: Value) -> Value:
         """What a value of the graph has become."""
@@ -86,14 +91,18 @@ class Ordering:
         self.values |= {was.name: v for was, v in zip(node.outputs, outputs, strict=True)}
 
     def asked(self, node: Node, attrs: Any, read: Sequence[Value]) -> Sequence[str | None]:
-        """The order that each operand must have. An element-wise op of a fused type whose other
-        ops take images channels last has them so itself: no reorder may stand in its kernel.
+        """The order that each operand must have. An element-wise op of a fused type takes images as
+        the type's other ops do: no reorder may stand in its kernel.
         """
         orders = node.op.kernel_orders(attrs, tuple(v.type for v in read))
         made = node.outputs[0]
-        if not (node.group and node.kind.element_wise and made.name in self.images):
+        if not (node.group and node.kind.element_wise):
             return orders
         shape = made.type.shape
+        if node.group in self.rows:
+            return ["" if v.type.shape == shape else o for v, o in zip(read, orders, strict=True)]
+        if made.name not in self.images:
+            return orders
         if any(v.type.order for v in read if v.type.shape == shape):
             return orders
         order = canonical(shape, IMAGES[len(shape)])
@@ -113,13 +122,15 @@ class Ordering:
         return self.wanted(value, "") if value.type.order in IMAGES.values() else value
 
 
-def image_values(graph: ComputeGraph) -> set[str]:
+def image_values(graph: ComputeGraph, rows: Set[str] = frozenset()) -> set[str]:
     """The values that are to lie channels last: those that ops about images read and make, and what
-    element-wise ops over as many elements connect with these.
+    element-wise ops over as many elements, but for those of the groups `rows`, connect with these.
     """
     near = dict[str, set[str]]()
     found = list[str]()
     for node in graph.nodes:
+        if node.group in rows:
+            continue
         if node.kind.element_wise:
             shape = node.outputs[0].type.shape
             same = [v.name for v in (*node.inputs, *node.outputs) if v.type.shape == shape]
@@ -148,6 +159,34 @@ def images_of(node: Node) -> list[str]:
     wanted = node.op.kernel_orders(node.attrs, tuple(v.type for v in node.inputs))
     pairs = zip(node.inputs, wanted, strict=True)
     return [v.name for v, order in pairs if order in IMAGES.values()]
+
+
+def row_major_groups(graph: ComputeGraph, images: Set[str]) -> set[str]:
+    """The groups without an op about images that get none from a node, or have an op that takes
+    one row major.
+    """
+    about, against, given = set[str](), set[str](), set[str]()
+    home = dict[str, str]()
+
+    def lying(value: Value) -> TensorType:
+        order = IMAGES[len(value.type.shape)] if value.name in images else ""
+        return replace(value.type, order=canonical(value.type.shape, order))
+
+    for node in graph.nodes:
+        read = [v for v in node.inputs if v.name in images]
+        home |= dict.fromkeys((v.name for v in node.outputs), node.group)
+        if node.kind.element_wise:
+            makers = {home.get(v.name, node.group) for v in read} - {node.group}
+            if makers & {"", *about, *(given - against)}:
+                given.add(node.group)
+        elif images_of(node):
+            about.add(node.group)
+        else:
+            orders = node.op.kernel_orders(node.attrs, tuple(map(lying, node.inputs)))
+            pairs = zip(node.inputs, orders, strict=True)
+            if any(order == "" and v in read for v, order in pairs):
+                against.add(node.group)
+    return {node.group for node in graph.nodes} - about - (given - against) - {""}
 
 
 def row_major(graph: ComputeGraph, by: str) -> ComputeGraph:
