@@ -146,7 +146,9 @@ def built(variant: Variant) -> tuple[tuple[Case, ...], Library]:
     return cases, CudaKernels(cases, choices, target).built(check=True)
 
 
-@pytest.mark.parametrize("variant", [C, C_SPLIT, CUDA, CUDA_TURNS], ids=str)
+@pytest.mark.parametrize(
+    "variant", [C, C_SPLIT, CUDA, pytest.param(CUDA_TURNS, marks=pytest.mark.slow)], ids=str
+)
 def test_an_option_is_refused_or_gives_the_same(variant: Variant) -> None:
     cases, library = built(variant)
     for number, case in enumerate(cases):

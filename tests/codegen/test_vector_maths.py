@@ -59,7 +59,7 @@ def program(request: pytest.FixtureRequest, folder: Path) -> Program:
 
 @cache
 def exact_points(name: str, dtype: str) -> tuple[np.ndarray, Expected]:
-    x = points(name, dtype, 20_000)
+    x = points(name, dtype, 8_000)
     return x, expected(name, x, dtype)
 
 
@@ -80,7 +80,7 @@ def approximate_points(name: str, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def worst_points(program: Program, name: str) -> np.ndarray:
     """The f32 arguments out of many where the program seems to err most."""
-    x, values = approximate_points(name, 100_000 if program.emulated else 1_000_000)
+    x, values = approximate_points(name, 40_000 if program.emulated else 300_000)
     y = program(f"{name}_f32", x)
     with np.errstate(all="ignore"):
         errors = np.abs(y - values) / np.spacing(np.abs(values).astype("f4"))

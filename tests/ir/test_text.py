@@ -290,6 +290,7 @@ def test_every_stage_of_a_small_network(golden: Callable[..., None]):
     golden(str(make_plan(compiled(job.step()), choose, "c avx512")), "plan")
 
 
+@pytest.mark.slow
 def test_reading_and_printing_are_quick_and_near_linear():
     small, twice = deep_step(166), deep_step(332)
     assert 2000 < len(small.nodes) < 2200

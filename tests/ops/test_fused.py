@@ -16,8 +16,11 @@ from sweep_units import (
     library_of_group,
 )
 
+# As GPUs take small ones, in the slow suite: what takes turns has all that and more.
+VARIANTS = (C, C_SPLIT, CUDA_TURNS, pytest.param(CUDA, marks=pytest.mark.slow))
 
-@pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS), ids=str)
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @each_group(chosen_groups())
 def test_fused_kernel_gives_the_bits_of_its_parts(group: Group, variant: Variant) -> None:
     arrays = group[0].arrays()
@@ -36,7 +39,7 @@ def test_fused_kernel_of_larger_rows_gives_the_bits_of_its_parts(group: Group) -
     test_fused_kernel_gives_the_bits_of_its_parts(group, CUDA_LARGE_ROWS)
 
 
-@pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS), ids=str)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @each_group([group for group in chosen_groups() if group[0].aliases(in_place=True)])
 def test_fused_result_may_take_over_the_memory_of_an_operand(
     group: Group, variant: Variant

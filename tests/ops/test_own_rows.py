@@ -58,10 +58,15 @@ def rows(shape: tuple[int, ...]) -> list:
     return [TensorType("f32", shape[:-1])] * 2
 
 
+# The stages and turns of large shapes; as small ones are taken, in the slow suite.
+VARIANTS = (
+    *(C_SPLIT, CUDA_TURNS, CUDA_LARGE_ROWS),
+    *(pytest.param(variant, marks=pytest.mark.slow) for variant in (C, CUDA)),
+)
 GROUPS = [g(s, stored) for g, s, stored in product((norm_of, norm_grad_of), SHAPES, (False, True))]
 
 
-@pytest.mark.parametrize("variant", (C, C_SPLIT, CUDA, CUDA_TURNS, CUDA_LARGE_ROWS), ids=str)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_a_fused_kernel_gives_the_bits_of_its_parts(variant: Variant) -> None:
     library = built([case for group in GROUPS for case in group], variant)
     for group in GROUPS:

@@ -274,6 +274,7 @@ def test_names_inside_a_fused_body_are_taken():
     assert Builder.of(fused).fresh("linear") == "linear.1"
 
 
+@pytest.mark.slow
 def test_all_passes_are_quick_and_near_linear():
     small, twice = (deep(layers).step() for layers in (166, 332))
     assert 2000 < len(deep_step(166).nodes) < 2100

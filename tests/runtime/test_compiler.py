@@ -264,7 +264,7 @@ def blocked_ziglang(folder: Path) -> str:
     return str(package.parent)
 
 
-@pytest.mark.parametrize("processes", [2, 16])
+@pytest.mark.parametrize("processes", [2, 4, pytest.param(16, marks=pytest.mark.slow)])
 def test_many_processes_may_compile_the_same_at_once(own_cache: Path, processes: int) -> None:
     running = [start() for _ in range(processes)]
     results = {tuple(finish(p)) for p in running}

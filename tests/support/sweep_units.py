@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -32,6 +32,9 @@ from noeira.ir.types import FLOATS
 # Numbers as large as floats of which there are samples of many sizes: kernels of what takes both
 # move bytes.
 LIKE_FLOATS = ("i32", "i64")
+# The floats that the quick suite leaves to the slow one on CUDA: their kernels are f32's with another
+# name for the type. Sweeps in C are over all.
+OTHER_FLOATS = tuple(dtype for dtype in FLOATS if dtype != "f32")
 # Fused nodes, with their parts, are units of so many.
 GROUPS_OF_A_UNIT = 8
 
@@ -40,14 +43,17 @@ GROUPS_OF_A_UNIT = 8
 class Variant:
     """A target and the limits under which it chooses.
 
-    `stretched`: whether samples of many sizes are swept too; `dtypes`: None for all.
+    `stretched`: whether samples of many sizes are swept too; `dtypes`: None for all; `without`: but
+    for these; `slow`: whether the quick suite leaves it out.
     """
 
     target: str
     name: str
     limits: Limits
     dtypes: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
     stretched: bool = False
+    slow: bool = False
 
     def __hash__(self) -> int:
         return hash((self.target, self.name))
@@ -71,9 +77,14 @@ class Variant:
 C = Variant("c", "chosen", {}, ("f32",))
 C_SPLIT = Variant("c", "split", C_SMALL)
 CUDA = Variant("cuda", "chosen", {}, ("f32",), stretched=True)
-CUDA_TURNS = Variant("cuda", "turns", CUDA_SMALL, stretched=True)
-CUDA_LARGE_ROWS = Variant("cuda", "blocks", CUDA_BLOCKS, stretched=True)
-VARIANTS = (C, C_SPLIT, CUDA, CUDA_TURNS, CUDA_LARGE_ROWS)
+CUDA_TURNS = Variant("cuda", "turns", CUDA_SMALL, without=OTHER_FLOATS, stretched=True)
+CUDA_LARGE_ROWS = Variant("cuda", "blocks", CUDA_BLOCKS, without=OTHER_FLOATS, stretched=True)
+# The same for other floats.
+CUDA_SLOW = tuple(
+    replace(variant, name=f"{variant.name} slow", dtypes=OTHER_FLOATS, without=(), slow=True)
+    for variant in (CUDA_TURNS, CUDA_LARGE_ROWS)
+)
+VARIANTS = (C, C_SPLIT, CUDA, CUDA_TURNS, CUDA_LARGE_ROWS, *CUDA_SLOW)
 
 
 class Library(Protocol):
@@ -113,7 +124,7 @@ def cases(rule: Op, variant: Variant, dtype: str) -> tuple[Case, ...]:
 
 @cache
 def differs(rule: Op, variant: Variant) -> bool:
-    """Whether the limits of the variant that is about large rows make a difference to an op."""
+    """Whether the limits of a variant that is about large rows make a difference to an op."""
     made = cases(rule, CUDA_TURNS, "f32")
     return CUDA_TURNS.choices(made) != variant.choices(made)
 
@@ -121,10 +132,14 @@ def differs(rule: Op, variant: Variant) -> bool:
 def variants_of(rule: Op) -> Iterator[tuple[Variant, str]]:
     """The variants and dtypes in which an op is swept."""
     for variant in VARIANTS:
-        if variant is not CUDA_LARGE_ROWS or differs(rule, variant):
+        if variant.limits is not CUDA_BLOCKS or differs(rule, variant):
             for dtype in swept_dtypes(rule):
                 wanted = variant.dtypes is None or dtype in variant.dtypes
-                if wanted and has_kernel(rule, variant.chooses, dtype):
+                if (
+                    wanted
+                    and dtype not in variant.without
+                    and has_kernel(rule, variant.chooses, dtype)
+                ):
                     yield variant, dtype
 
 
@@ -203,15 +218,18 @@ def each_variant(rules: Sequence[Op]) -> pytest.MarkDecorator:
         pytest.param(
             *(rule, variant, dtype),
             id=f"{rule.name}-{variant.target}-{dtype}-{variant.name}",
-            marks=(
-                pytest.mark.ops(rule.name),
-                pytest.mark.xdist_group(f"{variant} {family(rule)}"),
-            ),
+            marks=marks(rule, variant),
         )
         for rule in rules
         for variant, dtype in variants_of(rule)
     ]
     return pytest.mark.parametrize(("rule", "variant", "dtype"), found)
+
+
+def marks(rule: Op, variant: Variant) -> list[pytest.MarkDecorator]:
+    """The marks of a test of an op in a variant."""
+    found = [pytest.mark.ops(rule.name), pytest.mark.xdist_group(f"{variant} {family(rule)}")]
+    return [*found, pytest.mark.slow] if variant.slow else found
 
 
 def each_library(names: Sequence[str]) -> pytest.MarkDecorator:
@@ -221,10 +239,7 @@ def each_library(names: Sequence[str]) -> pytest.MarkDecorator:
         pytest.param(
             *(rule, variant),
             id=f"{rule.name}-{variant}",
-            marks=(
-                pytest.mark.ops(rule.name),
-                pytest.mark.xdist_group(f"{variant} {family(rule)}"),
-            ),
+            marks=marks(rule, variant),
         )
         for rule in rules
         for variant, dtype in variants_of(rule)
