@@ -32,8 +32,8 @@ from noeira.ir.types import FLOATS
 # Numbers as large as floats of which there are samples of many sizes: kernels of what takes both
 # move bytes.
 LIKE_FLOATS = ("i32", "i64")
-# The floats that the quick suite leaves to the slow one on CUDA: their kernels are f32's with another
-# name for the type. Sweeps in C are over all.
+# The floats that the quick suite leaves to the slow one on CUDA, as their kernels are those of f32
+# with another name for the type. Sweeps in C are over all.
 OTHER_FLOATS = tuple(dtype for dtype in FLOATS if dtype != "f32")
 # Fused nodes, with their parts, are units of so many.
 GROUPS_OF_A_UNIT = 8
