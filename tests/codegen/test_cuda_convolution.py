@@ -110,6 +110,17 @@ def test_groups_of_one_channel(dtype: str) -> None:
     check(*zip(*made, strict=True))
 
 
+@pytest.mark.parametrize("channels", [2, 8, 24, 33])
+def test_few_channels_of_many_places(channels: int) -> None:
+    """Long sums in pieces, which one block adds or several."""
+    padded = {"groups": channels, "padding": (1, 1)}
+    one = shape(8, channels, channels, (32, 32), (3, 3), (32, 32), **padded)
+    (node,) = (case.node for case in one.cases() if case.node.op.name == "convolution_weight")
+    choice = TARGET.choose(node)
+    assert [stage.name for stage in choice.stages] == ["convolution_weight", "total"]
+    assert kernel_text(Call(node, choice), TARGET, "k")
+
+
 def fused(one: Shape, name: str, tail: str) -> Case:
     """A convolution, and what follows it in its kernel."""
     (node,) = (case.node for case in one.cases() if case.node.op.name == name)

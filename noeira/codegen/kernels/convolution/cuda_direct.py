@@ -61,7 +61,8 @@ def direct_stages(p: Convolved, cut: DirectCut) -> tuple[Stage, ...]:
     if cut.splits > most:
         raise VerifyError(f"{p.kind}: splits must be at most {most}, not {cut.splits}")
     first = launched(p.kind, written(cut))
-    return (first, launched("total", written(cut, "total"))) if cut.splits > 1 else (first,)
+    total = ("grid", cut.total_grid), ("block", cut.total_block)
+    return (first, launched("total", total)) if cut.splits > 1 else (first,)
 
 
 def direct_scratch(p: Convolved, cut: DirectCut, dtype: str) -> tuple[Room, ...]:
