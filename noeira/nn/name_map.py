@@ -118,7 +118,8 @@ class NameMap:
         layer says what they are there, such as `weight` for the `gamma` of a norm, and the weights
         of `Linear` are transposed. So `Sequential` and `torch.nn.Sequential` exchange tensors.
 
-        ignore: a list of what the files have beside them, each a name or a pattern. keep: a list of
+        ignore: a list of what the files have beside them, each a name or a pattern; the
+        `num_batches_tracked` of batch normalisations is always ignored. keep: a list of
         what stays as it is when a file is loaded, such as a new head, `4.*`. Raises OptionError for
         a pattern that no tensor of ours has.
         """
@@ -137,8 +138,8 @@ class NameMap:
             )
             for name, info in infos.items()
         ]
-        ignored = [Row(theirs=name, kind="ignore") for name in listed("ignore", ignore)]
-        return cls(network, (*rows, *ignored))
+        ignored = dict.fromkeys((*listed("ignore", ignore), *counters(rows)))
+        return cls(network, (*rows, *(Row(theirs=name, kind="ignore") for name in ignored)))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -226,6 +227,16 @@ def check_network_type(network: Any) -> None:
     """Raises OptionError unless it is a module type."""
     if not isinstance(network, type) or not issubclass(network, Module):
         raise OptionError(f"a name map is of a module type, not of {network!r}")
+
+
+def counters(rows: Iterable[Row]) -> list[str]:
+    """What PyTorch's batch normalisations have beside their tensors: of those that are loaded."""
+    mean = "running_mean"
+    return [
+        f"{row.theirs.removesuffix(mean)}num_batches_tracked"
+        for row in rows
+        if row.theirs.endswith(f".{mean}") and not row.keep
+    ]
 
 
 def pytorch_name(info: Any) -> str:

@@ -295,7 +295,7 @@ def test_names_are_those_of_pytorch() -> None:
     nn = torch.nn
     theirs = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.LayerNorm(4), nn.RMSNorm(4))
     net = Sequential[Linear[3, 4], BatchNorm1D[4], LayerNorm[4], RMSNorm[4]]
-    names = NameMap.of(net, ignore=["*.num_batches_tracked"])
+    names = NameMap.of(net)
     program = noeira.compile(net, target="reference", batch=2)
     program.tensors.load({k: v.numpy() for k, v in theirs.state_dict().items()}, names=names)
     exported = names.exported(dict(program.tensors))

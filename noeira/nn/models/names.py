@@ -11,7 +11,7 @@ from noeira.errors import OptionError
 from noeira.nn.core.module import Module
 from noeira.nn.core.parameters import walk
 from noeira.nn.models.resnet import ResNet
-from noeira.nn.name_map import NameMap, Row, check_network_type
+from noeira.nn.name_map import NameMap, Row, check_network_type, counters
 
 __all__ = ["resnet_names"]
 
@@ -41,7 +41,8 @@ def resnet_names(network: type[Module], keep: Iterable[str] = ()) -> NameMap:
         )
     ((path, resnet),) = found
     front = f"{path}." if path else ""
-    rows = [beside(row, front) for row in NameMap.of(network, keep=keep).rows]
+    named = NameMap.of(network, keep=keep).rows
+    rows = [beside(row, front) for row in named if row.ours]
     rows += [Row(theirs=name, kind="ignore") for name in counters(rows)]
     if "fc.weight" not in resnet.parameters() and "linear.weight" not in resnet.parameters():
         rows += [Row(theirs=name, kind="ignore") for name in HEAD]
@@ -55,13 +56,3 @@ def beside(row: Row, front: str) -> Row:
     if row.ours.startswith(front):
         return replace(row, theirs=row.theirs.removeprefix(front))
     return replace(row, keep=True)
-
-
-def counters(rows: Iterable[Row]) -> list[str]:
-    """What PyTorch's batch normalisations have beside their tensors."""
-    mean = "running_mean"
-    return [
-        f"{row.theirs.removesuffix(mean)}num_batches_tracked"
-        for row in rows
-        if row.theirs.endswith(f".{mean}") and not row.keep
-    ]
