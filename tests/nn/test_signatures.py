@@ -217,7 +217,7 @@ def test_solve_leaves_nothing_open():
         Convolution[3, 4, 1].solve()
     assert str(found.value) == (
         "Convolution[3, 4, 1], (3, H, W) -> (4, H, W): H, W of (3, H, W) can be anything; "
-        "give the shape of a sample"
+        "give the shape of a sample, such as input=(3, 32, 32)"
     )
 
 

@@ -152,7 +152,7 @@ def test_states_and_phases():
         (
             {"net": AddAndTanh},
             CompositionError,
-            "A of (A) can be anything; give the shape of a sample",
+            "A of (A) can be anything; give the shape of a sample, such as input=((32,), (32,))",
         ),
         (
             {"net": AddAndTanh, "input": (3,)},

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from noeira.nn.core.scope import Scope
 
 # (type without parameters, values of its slots) -> type with parameters
+# What an example of a shape has for an axis that may have any length.
+SIDE = 32
 MADE: dict[tuple[Any, tuple[Any, ...]], Any] = {}
 
 
@@ -323,7 +325,9 @@ def flattening(expected: Sequence[Pattern], given: Sequence[Pattern | None]) -> 
 def advice_for_open(names: Sequence[str], found: Signature, sizes: Mapping[str, int]) -> str:
     """What to do about axes that stay open."""
     if any(name in p.open_names() for p in found.inputs for name in names):
-        return "give the shape of a sample"
+        samples = [tuple(a if isinstance(a, int) else SIDE for a in p.axes) for p in found.inputs]
+        example = samples[0] if len(samples) == 1 else tuple(samples)
+        return f"give the shape of a sample, such as input={example}"
     near = get_close_matches(names[0], sizes, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"no type parameter is called so, and no input has it{hint}"
