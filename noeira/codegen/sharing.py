@@ -21,7 +21,8 @@ from noeira.ir.types import TensorType
 
 # Stands for a kernel's name while its text is compared with that of others.
 SYMBOL = "KERNEL"
-SMALL = 80
+# Names of kernels end before they get longer.
+LONGEST_SYMBOL = 50
 # Texts of kernels that are kept for later entries and units: one has a few dozen, or a few for each
 # of a thousand layers.
 TEXTS_KEPT = 1 << 13
@@ -68,7 +69,9 @@ def shared_kernels(
         text = text_of(call, target, own)
         if text not in known:
             parts = "_".join(re.sub(r"\W", "_", part.op.name) for part in call.node.parts)
-            symbol = f"k{len(known):02}_{parts}"[:SMALL]
+            symbol = f"k{len(known):02}_{parts}"
+            if len(symbol) > LONGEST_SYMBOL:
+                symbol = symbol[:LONGEST_SYMBOL].rpartition("_")[0]
             known[text] = Shared(symbol, re.sub(rf"\b{SYMBOL}(?=\b|_)", symbol, text))
         return known[text]
 

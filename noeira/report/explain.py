@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from noeira.codegen.source import Source
 
 
+# The operations of a launch that its line names.
+MOST_OPS = 4
+
+
 @dataclass(frozen=True)
 class ExplainedLaunch:
     """One launch. bytes: what it must at least move between its kernel and memory.
@@ -70,8 +74,13 @@ class ExplainedLaunch:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The cells that say which launch it is: number, kernel, operations, path."""
-        return str(self.number), self.kernel, " + ".join(self.ops), self.path
+        """The cells that say which launch it is: number, kernel, operations, path. Of many
+        operations the first and the last are shown.
+        """
+        ops = self.ops
+        if len(ops) > MOST_OPS:
+            ops = (*ops[: MOST_OPS // 2], f"{len(ops) - MOST_OPS} more", *ops[-(MOST_OPS // 2) :])
+        return str(self.number), self.kernel, " + ".join(ops), self.path
 
     @property
     def path(self) -> str:

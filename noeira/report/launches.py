@@ -34,7 +34,7 @@ def launch_lines(found: Explanation, width: int) -> list[str]:
 
 
 def wide_lines(found: Explanation) -> list[str]:
-    """A line for each launch, and one under it for a hint."""
+    """A line for each launch, and one under it for its stages and for a hint."""
     more = LAUNCH_HEAD if any(launch.uses for launch in found.launches) else ()
     rows = [
         (*launch.names, reason(launch), *costs(launch), *launch_cells(launch.uses)[: len(more)])
@@ -46,8 +46,7 @@ def wide_lines(found: Explanation) -> list[str]:
     shown = [first]
     for launch, line in zip(found.launches, lines, strict=True):
         shown.append(line)
-        if launch.hint:
-            shown.append(f"{' ' * line.index(launch.kernel)}{HINT}{launch.hint}")
+        shown += (f"{' ' * line.index(launch.kernel)}{HINT}{text}" for text in below(launch))
     return [*shown, total]
 
 
@@ -79,15 +78,20 @@ def beneath(launch: ExplainedLaunch) -> Iterator[str]:
     if launch.uses:
         cells = zip(LAUNCH_HEAD, launch_cells(launch.uses), strict=True)
         yield ", ".join(f"{name} {cell}" for name, cell in cells)
+    yield from (f"{HINT}{text}" for text in below(launch))
+
+
+def below(launch: ExplainedLaunch) -> Iterator[str]:
+    """What stands under a launch however wide lines may be: its stages, and a hint."""
+    if len(launch.stages) > 1:
+        yield f"{len(launch.stages)} stages: {', '.join(launch.stages)}"
     if launch.hint:
-        yield f"{HINT}{launch.hint}"
+        yield launch.hint
 
 
 def reason(launch: ExplainedLaunch) -> str:
-    """Why there is a launch; behind it stand several stages, and the table that chose them."""
+    """Why there is a launch, and the table that chose its stages."""
     why = launch.why
-    if len(launch.stages) > 1:
-        why += f"   ({len(launch.stages)} stages: {', '.join(launch.stages)})"
     if launch.chosen_by not in ("", RULE):
         why += f"   (from {launch.chosen_by})"
     return why

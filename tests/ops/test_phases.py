@@ -215,7 +215,7 @@ def test_explain_shows_stages_and_what_each_phase_moves(norm: ModuleType) -> Non
     found = noeira.explain(norm.Net, **options)
     first = found.launches[0]
     assert first.stages == ("gemm", "column_statistics", "map", "map_2")
-    assert "(4 stages: gemm, column_statistics, map, map_2)" in str(found)
+    assert "└ 4 stages: gemm, column_statistics, map, map_2" in str(found)
     whole, columns = ROWS * 8, 8
     product = ROWS * 6 + 6 * 8 + columns + whole
     kept = (2 + 2 + 2) * columns
