@@ -15,11 +15,13 @@ from noeira.nn.combinators.sequential import Sequential
 from noeira.nn.core.extents import extent
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
+from noeira.nn.core.signature import Signature, parse_signature
 from noeira.nn.core.slots import choice, derived, size
 from noeira.nn.primitives.activations import ReLU
 from noeira.nn.primitives.batch_norm import BatchNorm2D
 from noeira.nn.primitives.binary import Add
 from noeira.nn.primitives.convolution import Conv2D
+from noeira.nn.primitives.images import Images
 from noeira.nn.primitives.parts import Pad
 from noeira.nn.primitives.pooling import AvgPool2D
 
@@ -31,7 +33,7 @@ class Conv2DBatchNorm(Short):
     bias=False), BatchNorm2D[OC]]`, (IC, H, W) -> (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
 
     Parameters: `0.weight` [OC, IC, K, K], `1.gamma`, `1.beta` [OC]. Buffers: `1.running_mean`,
-    `1.running_var` [OC].
+    `1.running_var` [OC]. Option: axes ("nchw" or "nhwc"), of both.
     """
 
     IC = size()
@@ -39,14 +41,15 @@ class Conv2DBatchNorm(Short):
     K = extent("HW")
     STRIDE = extent("HW", 1)
     PADDING = extent("HW", 0, least=0)
+    AXES = choice("nchw", "nhwc")
     LAYERS = derived(lambda b: b.normalised())
 
     @classmethod
     def normalised(cls) -> tuple[type[Module], ...]:
         """The convolution and what normalises it."""
         return (
-            Conv2D.of(cls.IC, cls.OC, cls.K, cls.STRIDE, cls.PADDING, bias=False),
-            BatchNorm2D[cls.OC],
+            Conv2D.of(cls.IC, cls.OC, cls.K, cls.STRIDE, cls.PADDING, bias=False, axes=cls.AXES),
+            BatchNorm2D.of(cls.OC, axes=cls.AXES),
         )
 
 
@@ -54,42 +57,47 @@ class Conv2DBatchNormReLU(Conv2DBatchNorm):
     """A convolution, batch normalisation and ReLU: `Fused[Conv2D.of(IC, OC, K, STRIDE, PADDING,
     bias=False), BatchNorm2D[OC], ReLU]`, (IC, H, W) -> (OC, (H + 2·PADDING - K)//STRIDE + 1, …).
 
-    Parameters and buffers: those of `Conv2DBatchNorm`.
+    Parameters, buffers and axes: those of `Conv2DBatchNorm`.
     """
 
     LAYERS = derived(lambda b: (*b.normalised(), ReLU))
 
 
-def first_half(ic: int, oc: int, stride: int = 1) -> type[Module]:
+def first_half(ic: int, oc: int, axes: str, stride: int = 1) -> type[Module]:
     """x -> relu(bn1(conv1(x))), in one kernel, a convolution of 3x3."""
     return Fused[
-        Node["conv1", Conv2D.of(ic, oc, 3, stride, 1, bias=False), "x"],
-        Node["bn1", BatchNorm2D[oc], "conv1"],
+        Node["conv1", Conv2D.of(ic, oc, 3, stride, 1, bias=False, axes=axes), "x"],
+        Node["bn1", BatchNorm2D.of(oc, axes=axes), "conv1"],
         Node["relu1", ReLU, "bn1"],
     ]
 
 
-def second_half(channels: int) -> type[Module]:
+def second_half(channels: int, axes: str) -> type[Module]:
     """h, shortcut -> relu(bn2(conv2(h)) + shortcut), in one kernel, a convolution of 3x3."""
     return Fused[
-        Node["conv2", Conv2D.of(channels, channels, 3, 1, 1, bias=False), "h"],
-        Node["bn2", BatchNorm2D[channels], "conv2"],
+        Node["conv2", Conv2D.of(channels, channels, 3, 1, 1, bias=False, axes=axes), "h"],
+        Node["bn2", BatchNorm2D.of(channels, axes=axes), "conv2"],
         Node["sum", Add, "bn2", "shortcut"],
         Node["relu2", ReLU, "sum"],
     ]
 
 
-class ResBlock(Module):
+class ResBlock(Images):
     """relu(bn2(conv2(relu(bn1(conv1(x))))) + x), (C, H, W) -> (C, H, W) (He et al. 2015, figure 5).
 
     Convolutions are of 3x3; each is a kernel with what follows it. Parameters: `conv1.weight`,
-    `conv2.weight` [C, C, 3, 3], and of `bn1` and `bn2` those of BatchNorm2D.
+    `conv2.weight` [C, C, 3, 3], and of `bn1` and `bn2` those of BatchNorm2D. Option: axes ("nchw"
+    or "nhwc").
     """
 
     C = size()
-    FIRST = derived(lambda b: first_half(b.C, b.C))
-    SECOND = derived(lambda b: second_half(b.C))
-    signature = "(C, H, W) -> (C, H, W)"
+    AXES = choice("nchw", "nhwc")
+    FIRST = derived(lambda b: first_half(b.C, b.C, b.AXES))
+    SECOND = derived(lambda b: second_half(b.C, b.AXES))
+
+    @classmethod
+    def compose(cls) -> Signature:
+        return cls.made_of(cls.image(*cls.letters))
 
     @classmethod
     def children(cls) -> tuple[tuple[str, type[Module]], ...]:
@@ -101,7 +109,7 @@ class ResBlock(Module):
         return scope.child("", cls.SECOND).run(h, x)
 
 
-class ResBlockDownsample(Module):
+class ResBlockDownsample(Images):
     """relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)), conv1 with a stride of 2, (IC, H, W) ->
     (OC, ⌈H/2⌉, ⌈W/2⌉).
 
@@ -110,23 +118,32 @@ class ResBlockDownsample(Module):
     (option A), which has no parameters.
     Parameters: `conv1.weight` [OC, IC, 3, 3], `conv2.weight` [OC, OC, 3, 3], of `bn1` and `bn2`
     those of BatchNorm2D, and of "conv" `downsample.0.weight` [OC, IC, 1, 1] and those of
-    BatchNorm2D at `downsample.1`. Raises CompositionError for channels that cannot be padded so.
+    BatchNorm2D at `downsample.1`. Option: axes ("nchw" or "nhwc"). Raises CompositionError for
+    channels that cannot be padded so.
     """
 
     IC = size()
     OC = size()
     SHORTCUT = choice("conv", "pad")
-    FIRST = derived(lambda b: first_half(b.IC, b.OC, 2))
-    SECOND = derived(lambda b: second_half(b.OC))
-    signature = "(IC, H, W) -> (OC, (H+1)//2, (W+1)//2)"
+    AXES = choice("nchw", "nhwc")
+    FIRST = derived(lambda b: first_half(b.IC, b.OC, b.AXES, 2))
+    SECOND = derived(lambda b: second_half(b.OC, b.AXES))
+
+    @classmethod
+    def compose(cls) -> Signature:
+        takes, gives = cls.image(*cls.letters), cls.image("(H+1)//2", "(W+1)//2")
+        text = f"{takes.replace('C', 'IC')} -> {gives.replace('C', 'OC')}"
+        return parse_signature(text, cls.__name__).filled(cls.sizes)
 
     @classmethod
     def shortcut(cls) -> type[Module]:
         """What stands beside the two convolutions."""
         if cls.SHORTCUT == "conv":
-            return Conv2DBatchNorm[cls.IC, cls.OC, 1, 2]
+            return Conv2DBatchNorm.of(cls.IC, cls.OC, 1, 2, axes=cls.AXES)
+        # Sides of the last axes, the last one first.
+        places = () if cls.channels_last() else (0,) * 4
         more = (cls.OC - cls.IC) // 2
-        return Sequential[AvgPool2D[1, 2], Pad[0, 0, 0, 0, more, more]]
+        return Sequential[AvgPool2D.of(1, 2, axes=cls.AXES), Pad[(*places, more, more)]]
 
     @classmethod
     def check(cls) -> None:

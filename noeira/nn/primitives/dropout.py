@@ -9,7 +9,9 @@ from noeira.ir.graph import Value
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.slots import number
+from noeira.nn.core.signature import Signature
+from noeira.nn.core.slots import choice, number
+from noeira.nn.primitives.images import Images
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1D", "Dropout2D", "Dropout3D"]
 
@@ -26,7 +28,7 @@ class Dropping(Module):
 
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        if len(args) == 2 and not named:
+        if len(args) == 2 and not named and not isinstance(args[1], str):
             raise CompositionError(
                 f"{as_written(cls, args, named)}: {cls.__name__} takes samples of any size; "
                 f"write {cls.__name__}[{args[1]!r}]"
@@ -67,38 +69,49 @@ class AlphaDropout(Dropping):
     op = "alpha_dropout"
 
 
-class ChannelDropout(Dropping):
+class ChannelDropout(Dropping, Images):
     """The parent of layers that drop whole channels: the mask has one element for each sample and
     channel.
     """
 
     @classmethod
+    def compose(cls) -> Signature:
+        return cls.made_of(cls.image(*cls.letters))
+
+    @classmethod
     def dropped(cls, scope: Scope, x: Value) -> Value:
-        rows, channels, *places = x.type.shape
-        shape = (rows, channels, *(1 for _ in places))
+        rows, places = x.type.shape[0], (1,) * len(cls.letters)
+        last = cls.channels_last()
+        channels = x.type.shape[-1 if last else 1]
+        shape = (rows, *places, channels) if last else (rows, channels, *places)
         own = {"rate": cls.P, "shape": shape, "dtype": x.type.dtype}
         return x * scope.emit("dropout_mask", *scope.random(), **own)
 
 
 class Dropout1D(ChannelDropout):
     """x / (1 − P) with probability 1 − P, else 0, each channel of a sample as a whole; x in
-    evaluation: `Dropout1D[0.5]`, (C, L) -> (C, L) (Tompson et al. 2015).
+    evaluation: `Dropout1D[0.5]`, (C, L) -> (C, L) (Tompson et al. 2015). Option:
+    axes ("ncl" or "nlc").
     """
 
-    signature = "(C, L) -> (C, L)"
+    AXES = choice("ncl", "nlc")
+    letters = "L"
 
 
 class Dropout2D(ChannelDropout):
     """x / (1 − P) with probability 1 − P, else 0, each channel of an image as a whole; x in
-    evaluation: `Dropout2D[0.5]`, (C, H, W) -> (C, H, W) (Tompson et al. 2015).
+    evaluation: `Dropout2D[0.5]`, (C, H, W) -> (C, H, W) (Tompson et al. 2015). Option:
+    axes ("nchw" or "nhwc").
     """
 
-    signature = "(C, H, W) -> (C, H, W)"
+    AXES = choice("nchw", "nhwc")
 
 
 class Dropout3D(ChannelDropout):
     """x / (1 − P) with probability 1 − P, else 0, each channel of a volume as a whole; x in
-    evaluation: `Dropout3D[0.5]`, (C, D, H, W) -> (C, D, H, W) (Tompson et al. 2015).
+    evaluation: `Dropout3D[0.5]`, (C, D, H, W) -> (C, D, H, W) (Tompson et al. 2015). Option:
+    axes ("ncdhw" or "ndhwc").
     """
 
-    signature = "(C, D, H, W) -> (C, D, H, W)"
+    AXES = choice("ncdhw", "ndhwc")
+    letters = "DHW"

@@ -9,23 +9,24 @@ from typing import Any
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.core.binding import as_written
-from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, parse_signature
-from noeira.nn.core.slots import number, numbers, size
+from noeira.nn.core.slots import choice, number, numbers, size
+from noeira.nn.primitives.images import Images
 
 __all__ = ["RandomCropFlip", "RandomFlip", "Standardize"]
 
 
-class Standardize(Module):
+class Standardize(Images):
     """(x / 255 − mean) / std of pixels, mean and std of their channel, (C, H, W: u8) -> (C, H, W):
     `Standardize[(0.5, 0.4, 0.4), (0.2, 0.3, 0.3)]`, of grey images `Standardize[0.286, 0.353]`.
 
-    So data stay in memory as bytes.
+    So data stay in memory as bytes. Option: axes ("nchw" or "nhwc").
     """
 
     MEAN = numbers()
     STD = numbers(above=0.0)
+    AXES = choice("nchw", "nhwc")
 
     @classmethod
     def check(cls) -> None:
@@ -38,15 +39,17 @@ class Standardize(Module):
 
     @classmethod
     def compose(cls) -> Signature:
-        channels = len(cls.MEAN)
-        return parse_signature(f"({channels}, H, W: u8) -> ({channels}, H, W)", cls.__name__)
+        image = cls.image(*cls.letters)
+        text = f"{image[:-1]}: u8) -> {image}"
+        return parse_signature(text, cls.__name__).filled({"C": len(cls.MEAN)})
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
-        return scope.emit("standardize", x, mean=cls.MEAN, std=cls.STD, dtype=scope.dtype)
+        numbers = {"mean": cls.MEAN, "std": cls.STD, "dtype": scope.dtype}
+        return scope.emit("standardize", x, **numbers, **cls.order())
 
 
-class CropFlip(Module):
+class CropFlip(Images):
     """The parent of layers that move images at random in training and are nothing in evaluation.
 
     Each image of a batch, at each step, is moved by numbers of its own, those of Philox for its
@@ -55,7 +58,11 @@ class CropFlip(Module):
     """
 
     FLIP = number(0.5, low=0.0, high=1.0)
-    signature = "(C, H, W) -> (C, H, W)"
+    AXES = choice("nchw", "nhwc")
+
+    @classmethod
+    def compose(cls) -> Signature:
+        return cls.made_of(cls.image(*cls.letters))
 
     @classmethod
     def margin(cls) -> int:
@@ -73,7 +80,8 @@ class CropFlip(Module):
         if scope.phase != "train":
             return x
         numbers = scope.random()
-        return scope.emit("crop_flip", x, *numbers, padding=cls.margin(), flip=cls.FLIP)
+        moved = {"padding": cls.margin(), "flip": cls.FLIP}
+        return scope.emit("crop_flip", x, *numbers, **moved, **cls.order())
 
 
 class RandomCropFlip(CropFlip):
@@ -81,11 +89,12 @@ class RandomCropFlip(CropFlip):
     (C, H, W) -> (C, H, W): `RandomCropFlip[4]`, `RandomCropFlip.of(4, flip=0.0)`.
 
     The part is as large as the image. In evaluation the image stays as it is. 0 is the mean of
-    standardised images. Source: He et al. 2016, section 4.2.
+    standardised images. Option: axes ("nchw" or "nhwc"). Source: He et al. 2016, section 4.2.
     """
 
     PADDING = size()
     FLIP = number(0.5, low=0.0, high=1.0)
+    AXES = choice("nchw", "nhwc")
 
     @classmethod
     def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -104,4 +113,5 @@ class RandomFlip(CropFlip):
     `RandomFlip.of(flip=0.25)`.
 
     flip: the probability that left and right are exchanged. In evaluation the image stays as it is.
+    Option: axes ("nchw" or "nhwc").
     """
