@@ -150,7 +150,16 @@ def after_a_head(name: str) -> Case:
 @needs_compiler
 @ON_EACH
 def test_element_wise_ops_before_images(isa: ISA) -> None:
-    check([after_a_head(name) for name in NAMES], isa)
+    cases = [after_a_head(name) for name in NAMES]
+    check(cases, isa)
+    check(cases[:1], isa, [by_winograd(cases[0], isa, tiles_first=False)])
+
+
+def test_what_is_less_is_shared_by_memory() -> None:
+    for batch, first in ((1, "tiles"), (32, "weights")):
+        shape = Shape(batch, 64, 64, (32, 32), TAPS, padding=(1, 1))
+        case = shape.case("convolution", "f32", False)
+        assert cut_of(case, AVX512).stages()[0].name == first
 
 
 def built(cases: list[Case], isa: ISA, tile: int = 4) -> CLibrary:

@@ -15,6 +15,7 @@ from noeira.codegen.rows import pieces_of
 from noeira.errors import VerifyError
 from noeira.ir.geometry import Geometry
 from noeira.ir.plan import Stage
+from noeira.ir.types import DTYPE_BYTES
 
 # A copied block of the matrix of patches has a quarter of the L2 cache, which is larger where
 # vectors are; a thread works on at most so many rows at a time.
@@ -29,8 +30,9 @@ WHOLE_BLOCK = 1536
 PLACES = 256
 # Fewer tiles than that are too few to share: then threads share columns, or steps, too.
 FEW_UNITS = 16
-# The other factor is copied first where rows are enough that it pays.
-PACKING_ROWS = 64
+# The other factor is copied first where it is large and rows are enough that it pays.
+PACKING_ROWS = 1024
+PACKING_BYTES = 1 << 18
 PACKING_PLACES = 384
 # Bytes that a thread may have of its own: they have to have room on its stack.
 OWN_BYTES = 1 << 21
@@ -60,11 +62,12 @@ def choose(role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = F
 
 
 def packs(product: PatchProduct, vectors: int) -> bool:
-    """Whether the other factor is copied: if it must, or rows are so many that it pays."""
+    """Whether the other factor is copied: if it must, or rows and it are so large that it pays."""
     if product.turned:
         pays = product.width > vectors and product.most_rows >= PACKING_PLACES
     else:
-        pays = product.most_rows >= PACKING_ROWS
+        bytes = product.packed_size * DTYPE_BYTES[product.dtype]
+        pays = product.most_rows >= PACKING_ROWS and bytes >= PACKING_BYTES
     return pays or product.must_pack
 
 
@@ -95,7 +98,15 @@ def shared(cut: PatchCut) -> PatchCut:
     wanted = pieces_of(FEW_UNITS, units)
     if cut.product.turned:
         return with_options(cut, slots=min(wanted, cut.walks[0].blocks))
-    return with_options(cut, parts=min(wanted, cut.panels.count))
+    return with_options(cut, parts=even_parts(cut.panels.count, wanted))
+
+
+def even_parts(panels: int, wanted: int) -> int:
+    """The number nearest to so many that divides panels: parts that differ leave threads waiting
+    for each other.
+    """
+    divisors = [parts for parts in range(1, panels + 1) if panels % parts == 0]
+    return min(divisors, key=lambda parts: abs(parts - wanted))
 
 
 def fitting(cut: PatchCut) -> PatchCut:

@@ -24,6 +24,8 @@ WinogradCut = ImagesCut | WeightCut
 WIDE = 2
 # Transformed weights of so many bytes stay in the caches between blocks of tiles.
 WEIGHT_BYTES = 5 << 19
+# Of fewer tiles for a channel of the result, their transforms are less to share than the weights'.
+WEIGHT_TILES = 2
 # Elements of a block's transforms at a point, the tiles by the channels.
 BLOCK_ELEMENTS = 1024
 BLOCK_TILES = 16
@@ -60,11 +62,14 @@ def register_rows(isa: ISA, vectors: int) -> int:
 
 
 def images_cut(work: Work, isa: ISA) -> ImagesCut:
-    """The weights first if their transforms are few, and those of some tiles have room."""
+    """The weights first if their transforms are few, also beside those of the tiles, and those of
+    some tiles have room: what is first goes from thread to thread by memory.
+    """
     channels, results = work.read.padded, work.made.padded
     weight_bytes = work.points * channels * results * DTYPE_BYTES[work.dtype]
     cut = cut_images(work, isa, max(BLOCK_ELEMENTS // channels, BLOCK_TILES), tiles_first=False)
-    if weight_bytes <= WEIGHT_BYTES and fits(cut):
+    few = weight_bytes <= WEIGHT_BYTES and results * WEIGHT_TILES < work.tiles
+    if few and fits(cut):
         return cut
     return cut_images(work, isa, OWN_TILES, tiles_first=True)
 
