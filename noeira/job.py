@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Unpack
 
-from noeira.errors import NoeiraError, OptionError
+from noeira.errors import CompositionError, NoeiraError, OptionError
 from noeira.ir.builder import Builder
 from noeira.ir.entry import (
     EVALUATE,
@@ -182,9 +182,22 @@ class Job:
             told = [one for one in passes if isinstance(one, Clip) and one.tells_norm]
             weights = ((LOSS, float(rows)), *((GRAD_NORM, 1.0) for _ in told))
             passes = (*passes, Resident(samples, weights))
-            return Entry(self.training_graph(name, rows, passes), rows, "training")
+            try:
+                return Entry(self.training_graph(name, rows, passes), rows, "training")
+            except CompositionError as error:
+                if rows == self.options.rows:
+                    raise
+                raise self.last_batch(samples, rows, error) from None
 
         return in_batches(STEPS, samples, self.options.batch, steps, self.options.accumulate)
+
+    def last_batch(self, samples: int, rows: int, error: CompositionError) -> CompositionError:
+        """The error for a last batch that is too small to train on, though the others are not."""
+        whole = samples - samples % self.options.batch
+        return CompositionError(
+            f"{samples} samples in batches of {self.options.batch} end with {rows}; take another "
+            f"batch, or the first {whole} samples, x[:{whole}]: {error}"
+        )
 
     def training_entry(self, name: str, samples: int) -> Entry:
         """The entry of that name of those over resident data."""

@@ -119,7 +119,7 @@ def no_gain(made: Mapping[str, Node], anchor: Node, anchored: bool) -> str:
     """What to say of an anchor that does nothing with what is made before it."""
     name, maker = anchor.op.name, list(made.values())[-1].op.name
     if anchored:
-        return f"{name} after {maker} gains nothing: no element-wise op over its rows follows"
+        return f"{name} after {maker} gains nothing: it reads from memory what {maker} stores"
     makes_rows = anchor.inputs[anchor.rows_at].name in made
     why = "put it into the type before it" if makes_rows else "it lies in memory all the same"
     return f"{maker} before {name} gains nothing: {why}"

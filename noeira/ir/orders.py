@@ -83,6 +83,12 @@ def axes_back(order: str) -> Shape:
     return tuple(ORDERS[order].index(axis) for axis in range(len(ORDERS[order])))
 
 
+def channel_moves(count: int) -> tuple[Shape, ...]:
+    """The orders of so many axes that put the channels of a batch of images last, and first."""
+    order = IMAGES.get(count)
+    return (ORDERS[order], axes_back(order)) if order else ()
+
+
 def member_of(flat: np.ndarray, member: Member) -> np.ndarray:
     """A member of a layout as a view of flat memory, of the shape that users count."""
     lies = flat[member.offset : member.end].reshape(arranged(member.shape, member.order))

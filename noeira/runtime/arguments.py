@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noeira.errors import DataError, DtypeError, ShapeError
 from noeira.ir.arrays import dtype_name, is_float, numpy_dtype
 from noeira.ir.graph import Input
+from noeira.ir.orders import channel_moves
 from noeira.ir.states import TARGET, is_target
 from noeira.ir.types import DTYPES, INDICES
 
@@ -199,11 +200,13 @@ def open_shape(declared: Input, array: np.ndarray) -> str:
     """What to say where samples were taken for numbers, their shape being open in the type, and
     where they only lie in another shape.
     """
-    shape = declared.value.type.shape
+    shape, short = declared.value.type.shape, label(declared)
     if is_target(declared.value.name) or array.ndim < 2:
         return ""
+    for axes in channel_moves(array.ndim):
+        if tuple(array.shape[axis] for axis in axes[1:]) == shape[1:]:
+            return f": write {short}.transpose{axes}"
     if len(shape) == 2 and array.ndim > 2 and math.prod(array.shape[1:]) == shape[1]:
-        short = label(declared)
         return f": write {short}.reshape(len({short}), -1)"
     if len(shape) > 1:
         return ""
@@ -218,10 +221,21 @@ def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarra
     row, integers = DTYPES[dtype], dtype in INDICES
     if (integers and array.dtype.kind in "iu") or dtype_name(array.dtype) == dtype:
         return array
+    if integers and dtype == "u8":
+        raise DtypeError(
+            f"{name} is {array.dtype.name}; it must be integers, pixels from 0 to 255: give them "
+            "as data with raw=True are, or leave out Standardize, which makes floats of them"
+        )
     if integers:
         raise DtypeError(
             f"{name} is {array.dtype.name}; it must be integers: write "
             f"{short}.astype({row.written})"
+        )
+    if array.dtype.name == "uint8" and array.ndim > 1:
+        raise DtypeError(
+            f"{name} is uint8; this program takes {row.numpy}: for pixels from 0 to 255 let "
+            "Standardize[mean, std] be the first layer, take data without raw=True, or write "
+            f"({short} / 255).astype({row.written})"
         )
     raise DtypeError(
         f"{name} is {array.dtype.name}; this program takes {row.numpy}: "

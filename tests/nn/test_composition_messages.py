@@ -126,7 +126,8 @@ def test_ends_that_must_be_equal():
              ~~~~~~~~~~~~
              takes (*, 3), gives (*, 4)
 
-  Change Linear[3, 4] to Linear[3, 3], or to Linear[4, 4].""",
+  Change Linear[3, 4] to Linear[3, 3], or to Linear[4, 4].
+  Or write ProjectedResidual[Linear[3, 4], Linear[3, 4]].""",
     )
     says(
         lambda: Repeat[3, Sequential[Linear[3, 4], ReLU]],

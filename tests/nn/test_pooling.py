@@ -220,16 +220,19 @@ def test_mistakes(make: Any, message: str) -> None:
     says(make, message, CompositionError)
 
 
+SMALL = "; take larger images, more padding or a smaller K"
+
+
 def test_a_window_larger_than_the_image() -> None:
     says(
         lambda: MaxPool2D[5].gives((3, 2, 9)),
         "MaxPool2D[5] takes (C, H, W), not (3, 2, 9), of which it would make (3, 0, 1): a window "
-        "spans 5 cells of an axis",
+        f"spans 5 cells of an axis{SMALL}",
         ShapeError,
     )
     says(
         lambda: AvgPool2D.of(5, 1, padding=1).gives((3, 2, 9)),
         "AvgPool2D.of(5, 1, padding=1) takes (C, H, W), not (3, 2, 9), of which it would make "
-        "(3, 0, 7): a window spans 5 cells of an axis, with 1 of padding on both sides",
+        f"(3, 0, 7): a window spans 5 cells of an axis, with 1 of padding on both sides{SMALL}",
         ShapeError,
     )

@@ -13,6 +13,7 @@ from noeira.nn.core.owned import Parameter
 from noeira.nn.core.slots import derived
 from noeira.nn.primitives.activations import ELU, GELU, GELUTanh, Mish, ReLU, Sigmoid, SiLU, Tanh
 from noeira.nn.primitives.convolution import Conv2D
+from noeira.nn.primitives.images import refuse_words
 from noeira.nn.primitives.linear import Linear
 
 __all__ = [
@@ -53,6 +54,10 @@ class Short(Fused):
         if then:
             cls._then = then
             SHORT_NAMES[(cls._first, *then)] = cls
+
+    @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        refuse_words(cls, args, named)
 
 
 class FusedLinear(Short, first=Linear):

@@ -4,33 +4,34 @@ not fit; `Chain` and `Loop` are the combinators that are made so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 from noeira.errors import CompositionError
 from noeira.nn.combinators.container import Container, Wrapper, unary
-from noeira.nn.core.messages import change, underlined
+from noeira.nn.core.expression import subtract
+from noeira.nn.core.image_axes import CHANGING, image_axes
+from noeira.nn.core.messages import change, sentence, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Pattern, Signature
 from noeira.nn.core.slots import modules
-from noeira.nn.core.unify import Misfit, Solver, solve
+from noeira.nn.core.unify import Misfit, Solver, elements, solve
 
 # A type whose text is longer is not written out twice to say what to change in it.
 LONG = 40
 
 
 class Break(Exception):
-    """Layer `index` does not take what the one before gives; `axis` differs, if it is one.
-    would_make: said of a layer that would be left with an axis without elements, or whose elements
-    are counted.
+    """Layer `index` does not take what the one before gives, by `misfit`; `axis` differs, if it is
+    one. because: what the layer says of it.
     """
 
     def __init__(
-        self, index: int, gives: Pattern, takes: Pattern, axis: int | None, would_make: str = ""
+        self, index: int, gives: Pattern, takes: Pattern, layer: type[Module], misfit: Misfit
     ) -> None:
         super().__init__(f"layer {index}")
-        self.index, self.gives, self.takes, self.axis = index, gives, takes, axis
-        self.would_make = would_make
+        self.index, self.gives, self.takes, self.misfit = index, gives, takes, misfit
+        self.axis, self.because = misfit.axis, layer.because(misfit)
 
 
 def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
@@ -43,7 +44,7 @@ def chained(owner: str, layers: Sequence[type[Module]]) -> Signature:
         try:
             solver.equal(gives, takes)
         except Misfit as misfit:
-            raise Break(index, tidy(gives), tidy(takes), misfit.axis, misfit.would_make) from None
+            raise Break(index, tidy(gives), tidy(takes), layers[index], misfit) from None
         current = signature.outputs[0]
     return solver.result(signatures[0].inputs, [current]).tidy()
 
@@ -65,7 +66,7 @@ def broken(
 ) -> CompositionError:
     """The error for a pair: both underlined in the user's own notation, and what to change."""
     left, right = found.index - 1, found.index
-    notes = {left: f"gives {found.gives}", right: f"takes {found.takes}{found.would_make}"}
+    notes = {left: f"gives {found.gives}", right: f"takes {found.takes}{found.misfit.why}"}
     picture = underlined(owner, [repr(layer) for layer in layers], notes)
     return CompositionError(
         f"layers {left} and {right} of {title or owner} do not fit"
@@ -76,10 +77,16 @@ def broken(
 def advice(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
     """What to change: sizes of either layer, as far as the chain up to here then fits."""
     left, right = layers[found.index - 1], layers[found.index]
-    if found.would_make:
-        return ""
+    if found.misfit.orders:
+        return one_order(owner, layers, found)
+    if found.because or found.misfit.why:
+        return sentence(found.because)
     if found.gives.dtype != found.takes.dtype:
-        return "\n\n  They differ in what their elements are."
+        first = fits(owner, [right, *layers[: found.index]])
+        moved = f" Put {right!r} in front of {layers[0]!r}." if first else ""
+        return f"\n\n  They differ in what their elements are.{moved}"
+    if said := flattened(owner, layers, found):
+        return said
     if found.axis is None:
         return "\n\n  They differ in the number of axes."
     has, wants = found.gives.axes[found.axis], found.takes.axes[found.axis]
@@ -103,6 +110,43 @@ def advice(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
     return f"\n\n  {between} one of them."
 
 
+def one_order(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
+    """What to change where one layer has the channels of images first and the next one last."""
+    *before, left, right = layers[: found.index + 1]
+    given, taken = found.misfit.orders or ("", "")
+    alternatives = (
+        (right, right.varied("AXES", given), lambda new: [*before, left, new]),
+        (left, left.varied("AXES", taken), lambda new: [*before, new, right]),
+    )
+    good = [(repr(a), repr(b)) for a, b, chain in alternatives if b and fits(owner, chain(b))]
+    between = f"ut {CHANGING[taken]} between them." if taken in CHANGING else ""
+    advice = change(*good)
+    if not advice or not between:
+        return advice or (between and f"\n\n  P{between}")
+    return f"{advice[:-1]}, or p{between}"
+
+
+def flattened(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
+    """What to put between layers of images and one of rows; empty if these are none."""
+    *before, right = layers[: found.index + 1]
+    orders = [axes for one in before for p in one.shapes().patterns if (axes := image_axes(p))]
+    count = len(found.gives.axes)
+    if not orders or len(orders[-1]) != count + 1 or found.gives.rest or len(found.takes.axes) > 1:
+        return ""
+    last = orders[-1].endswith("c")
+    pools = {"nchw": "GlobalAvgPool2D", "nhwc": "GlobalAvgPool2D.of(axes='nhwc')"}
+    ways = [("Flatten", elements(found.gives)), (pools.get(orders[-1]), found.gives.axes[-last])]
+    good = list[str]()
+    for name, length in ways:
+        new = right.adjusted("takes", -1, length) if isinstance(length, int) else None
+        good += (
+            [f"{name}, {new or right!r}"] if name and (new or not isinstance(length, int)) else []
+        )
+    if not good:
+        return ""
+    return f"\n\n  {right!r} takes rows, not images. Write {' or '.join(good)}."
+
+
 def smallest_change(old: type[Module], new: type[Module]) -> tuple[str, str]:
     """The texts of two types or, if they are long and differ in one part, of that part."""
     while len(repr(old)) > LONG and len(old.inside) == len(new.inside):
@@ -124,15 +168,14 @@ def fits(owner: str, layers: Sequence[type[Module]]) -> bool:
 
 
 def first_break(layers: Sequence[type[Module]], given: Pattern) -> Break | None:
-    """Where a chain that fits by its types breaks for a shape; None if at its first layer."""
+    """Where a chain that fits by its types breaks for a shape; None if it does not."""
     current = given
     for index, layer in enumerate(layers):
         try:
             current = solve(layer.shapes(), [current]).outputs[0]
         except Misfit as misfit:
             takes = layer.shapes().inputs[0]
-            found = Break(index, current, takes, misfit.axis, misfit.would_make)
-            return found if index else None
+            return Break(index, current, takes, layer, misfit)
     return None
 
 
@@ -149,11 +192,29 @@ def replaced(
     return changed if fits("", changed) else None
 
 
+def padding(module: type[Module]) -> str:
+    """What to write where images come out smaller than they go in by some pixels at their edges."""
+    takes, gives = module.shapes().inputs[0], module.shapes().outputs[0]
+    order = image_axes(takes)
+    if not order or image_axes(gives) != order:
+        return ""
+    every = zip(order[1:], takes.axes, gives.axes, strict=True)
+    lost = [subtract(taken, given) for axis, taken, given in every if axis != "c"]
+    if not any(lost) or not all(isinstance(pixels, int) and pixels >= 0 for pixels in lost):
+        return ""
+    return sentence("images keep their size where stride is 1 and padding=K//2, K being odd")
+
+
 def looped(
-    cls: Any, inner: type[Module], parts: Sequence[str], reason: str, further: bool = False
+    cls: Any,
+    inner: type[Module],
+    parts: Sequence[str],
+    reason: str,
+    further: bool = False,
+    instead: Callable[[type[Module]], str] = lambda inner: "",
 ) -> Signature:
     """The signature of a module that must give what it takes, for the given `reason`. further: it
-    may take more than that.
+    may take more than that. instead: what else to write for such a module.
 
     Raises CompositionError.
     """
@@ -175,7 +236,9 @@ def looped(
     ends = change(alternatives[0]) if alternatives else ""
     if len(alternatives) == 2:
         ends = f"{ends[:-1]}, or to {alternatives[1][1]}."
-    raise CompositionError(f"{reason}\n\n{picture}{ends}")
+    also = instead(inner)
+    other = f"\n  Or {also}." if also and ends else sentence(also) or padding(inner)
+    raise CompositionError(f"{reason}\n\n{picture}{ends}{other}")
 
 
 def ends_meet(signature: Signature) -> Signature | Misfit:

@@ -20,6 +20,7 @@ from noeira.nn.combinators.wiring import Wiring, wired
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.init import Kaiming
 from noeira.nn.core.module import Module
+from noeira.nn.core.module_type import made_type
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
 from noeira.nn.core.states import network_states
@@ -117,20 +118,13 @@ class Fused(Chain):
     @classmethod
     def check(cls) -> None:
         super().check()
-        from noeira.ir.forms import refusal
-
         kinds = tuple(map(kind, cls.parts())) if cls.wiring() is None else (cls,)
         if kinds in ONE_KERNEL:
             return
-        # Most layers are the same in both phases, and so is the answer.
-        for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
-            # Of what only training does, such as dropout, nothing may be left.
-            if nodes and (reason := refusal(nodes)):
-                where = "" if phases == PHASES else f" in phase {phases[0]}"
-                raise FusionError(
-                    f"{cls!r} cannot be one kernel{where}: {reason}\n\n"
-                    f"  Write {apart(cls)} for one kernel each, or fuse fewer of them."
-                )
+        if reason := refused(cls):
+            raise FusionError(
+                f"{cls!r} cannot be one kernel{reason}\n\n  Write {apart(cls)}, one kernel each."
+            )
         ONE_KERNEL.add(kinds)
 
     @classmethod
@@ -158,6 +152,20 @@ def kind(part: type[Module]) -> tuple[Any, ...]:
     if not part.is_made:
         return (part,)
     return (part.family, tuple(value for value in part.values or () if type(value) is not int))
+
+
+def refused(cls: type[Module]) -> str:
+    """Why a fused type cannot be one kernel, with the phase in front if it is one of them; empty if
+    it can.
+    """
+    from noeira.ir.forms import refusal
+
+    # Most layers are the same in both phases, and so is the answer.
+    for nodes, phases in grouped({phase: probe(cls, phase) for phase in PHASES}):
+        # Of what only training does, such as dropout, nothing may be left.
+        if nodes and (reason := refusal(nodes)):
+            return f"{'' if phases == PHASES else f' in phase {phases[0]}'}: {reason}"
+    return ""
 
 
 def grouped(probes: Mapping[Phase, tuple[Node, ...]]) -> Iterator[tuple[Any, tuple[Phase, ...]]]:
@@ -222,7 +230,15 @@ def fixed(pattern: Pattern) -> Pattern:
 
 
 def apart(cls: type[Fused]) -> str:
-    """The same modules one after the other, or as a graph, unfused."""
+    """The same modules one after the other, as many of them fused as can be, or as a graph."""
     if wiring := cls.wiring():
         return f"Graph[{', '.join(map(repr, (*wiring.slots, *cls.LAYERS)))}]"
-    return f"Sequential[{', '.join(map(repr, cls.parts()))}]"
+    kernels = list[tuple[type[Module], ...]]()
+    for part in cls.parts():
+        together = (*kernels[-1], part) if kernels else ()
+        if together and not refused(made_type(Fused, (together,))):
+            kernels[-1] = together
+        else:
+            kernels.append((part,))
+    shown = (repr(Fused.make((k,)) if len(k) > 1 else k[0]) for k in kernels)
+    return f"Sequential[{', '.join(shown)}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,7 +12,8 @@ from noeira.ir.graph import Value
 from noeira.nn.combinators.container import Container, unary
 from noeira.nn.core.binding import as_written
 from noeira.nn.core.expression import Axis, add, variable
-from noeira.nn.core.messages import change, underlined
+from noeira.nn.core.image_axes import image_axes
+from noeira.nn.core.messages import change, sentence, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature
@@ -80,16 +82,36 @@ class Parallel(Container):
         """The error for branches 0 and `index`, whose results cannot be put side by side."""
         gives = {i: f"gives {cls.parts()[i].shapes().outputs[0]}" for i in (0, index)}
         picture = underlined(owner, [repr(part) for part in cls.parts()], gives)
-        place = "the last axis" if cls.AXIS == -1 else f"axis {cls.AXIS}"
         return CompositionError(
             f"branches 0 and {index} of {owner} cannot be put side by side\n\n{picture}"
-            f"\n\n  What they give may differ in {place} only."
+            f"\n\n  What they give may differ in {place(cls.AXIS)} only."
+            f"{other_axis(cls, [part.shapes() for part in cls.parts()])}"
         )
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
         made = [scope.child(name, part).run(x) for name, part in cls.inside]
         return scope.emit("concat", *made, axis=cls.AXIS)
+
+
+def place(axis: int) -> str:
+    """An axis as messages call it."""
+    return "the last axis" if axis == -1 else f"axis {axis}"
+
+
+def other_axis(cls: type[Container], signatures: Sequence[Signature]) -> str:
+    """What to write where modules can be put side by side along another axis; empty if along none,
+    or if their types do not say how many axes there are.
+    """
+    made = signatures[-1].outputs[0]
+    for other in () if made.rest else range(-1, -1 - len(made.axes), -1):
+        with suppress(Apart):
+            side_by_side(signatures, other)
+            order = image_axes(made)
+            along = ", along the channels" if order and order[other] == "c" else ""
+            parts = next(iter(cls.placeholders.values()))
+            return sentence(f"write {cls.family.__name__}.of({parts}, axis={other}){along}")
+    return ""
 
 
 class Apart(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.combinators.chain import Chain, broken, first_break
 from noeira.nn.core.scope import Scope
@@ -28,8 +29,19 @@ class Sequential(Chain):
         found = given and first_break(cls.parts(), given)
         if not given or not found:
             return super().misfit(inputs, outputs, misfit)
+        layer = cls.parts()[found.index]
+        if issubclass(layer, Sequential):
+            inner = layer.misfit([found.gives], [], found.misfit)
+            if isinstance(inner, CompositionError):  # It fits at the first layer inside.
+                return inner
+        if not found.index:
+            return super().misfit(inputs, outputs, misfit)
         title = f"{cls.__name__}, given {given.written()},"
         return broken(cls.family.__name__, cls.parts(), found, title)
+
+    @classmethod
+    def because(cls, misfit: Misfit) -> str:
+        return cls.parts()[0].because(misfit)
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:

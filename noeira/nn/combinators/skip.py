@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
+from noeira.nn.combinators.chain import padding
 from noeira.nn.combinators.container import Container, Wrapper, unary
-from noeira.nn.combinators.parallel import Apart, side_by_side
+from noeira.nn.combinators.parallel import Apart, other_axis, place, side_by_side
 from noeira.nn.core.messages import underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -81,14 +82,16 @@ class SkipConcat(Wrapper):
     def compose(cls) -> Signature:
         owner = cls.family.__name__
         inner = unary(owner, cls.INNER)
+        both = [parse_signature("(*) -> (*)", owner), inner]
         try:
-            return side_by_side([parse_signature("(*) -> (*)", owner), inner], cls.AXIS)
+            return side_by_side(both, cls.AXIS)
         except Apart:
             note = f"takes {inner.inputs[0]}, gives {inner.outputs[0]}"
-            place = "the last axis" if cls.AXIS == -1 else f"axis {cls.AXIS}"
             picture = underlined(owner, [repr(cls.INNER)], {0: note})
+            advice = other_axis(cls, both) or padding(cls.INNER)
             raise CompositionError(
-                f"{owner} puts M(x) beside x: they may differ in {place} only\n\n{picture}"
+                f"{owner} puts M(x) beside x: they may differ in {place(cls.AXIS)} only"
+                f"\n\n{picture}{advice}"
             ) from None
 
     @classmethod

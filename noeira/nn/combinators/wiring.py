@@ -22,7 +22,7 @@ from noeira.nn.combinators.declarations import (
     Output,
     text,
 )
-from noeira.nn.core.messages import change, underlined
+from noeira.nn.core.messages import change, sentence, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Pattern, Signature, listed
@@ -36,13 +36,19 @@ class Mismatch(Exception):
     """What `giver` gives under the name `read` is not what `reader` takes as its input `index`."""
 
     def __init__(
-        self, giver: Declaration, reader: Node, index: int, gives: Pattern, takes: Pattern
+        self,
+        giver: Declaration,
+        reader: Node,
+        index: int,
+        gives: Pattern,
+        takes: Pattern,
+        misfit: Misfit,
     ) -> None:
         super().__init__("the shapes differ")
         self.giver, self.reader, self.index = giver, reader, index
         self.gives, self.takes = gives, takes
-        self.axis: int | None = None
-        self.would_make = ""
+        self.misfit = misfit
+        self.axis, self.because = misfit.axis, reader.module.because(misfit)
 
 
 @dataclass(frozen=True)
@@ -122,9 +128,8 @@ class Wiring:
         try:
             solver.equal(gives, takes)
         except Misfit as misfit:
-            found = Mismatch(giver, node, index, tidy(before), tidy(wanted))
-            found.axis, found.would_make = misfit.axis, misfit.would_make
-            raise found from None
+            ends = tidy(before), tidy(wanted)
+            raise Mismatch(giver, node, index, *ends, misfit) from None
         return gives
 
     def misfit(self, found: Mismatch, title: str = "") -> CompositionError:
@@ -140,37 +145,43 @@ class Wiring:
         front = "" if len(found.reader.inputs) == 1 else f" as {text(reads)}"
         beside = f", beside {others}" if others and str(own) != str(found.takes) else ""
         notes[self.shown.index(found.reader)] = (
-            f"takes {found.takes}{found.would_make}{front}{beside}"
+            f"takes {found.takes}{front}{beside}{found.misfit.why}"
         )
         picture = underlined(self.owner, [repr(one) for one in self.shown], notes)
         pair = f"{text(name_of(reads))} and {text(found.reader.name)}"
         return CompositionError(
             f"{pair} of {title or self.owner} do not fit\n\n{picture}"
-            f"{'' if title else self.advice(found)}"
+            f"{sentence(found.because) if title else self.advice(found)}"
         )
 
     def advice(self, found: Mismatch) -> str:
         """What to change, as far as all then fits."""
-        if found.would_make:
-            return ""
+        orders = found.misfit.orders
+        if found.because or (found.misfit.why and not orders):
+            return sentence(found.because)
         if found.gives.dtype != found.takes.dtype:
             return "\n\n  They differ in what their elements are."
-        if found.axis is None:
+        if found.axis is None and not orders:
             return "\n\n  They differ in the number of axes."
-        has, wants = found.gives.axes[found.axis], found.takes.axes[found.axis]
         good = list[tuple[str, str]]()
-        for old, new in self.changes(found, has, wants):
-            changed = tuple(new if one is old else one for one in self.shown)
-            if fits(self.owner, changed):
+        for old, new in self.changes(found):
+            if fits(self.owner, [new if one is old else one for one in self.shown]):
                 good.append((part_text(old), part_text(new)))
         return change(*good) or "\n\n  Change one of them."
 
-    def changes(
-        self, found: Mismatch, has: Any, wants: Any
-    ) -> Iterator[tuple[Declaration, Declaration]]:
+    def changes(self, found: Mismatch) -> Iterator[tuple[Declaration, Declaration]]:
         """Declarations, and what they could be instead."""
         reader, giver = found.reader, found.giver
-        assert found.axis is not None
+        axes = range(-1, -1 - len(found.gives.axes), -1)
+        for slot, values in (("AXIS", axes), ("AXES", found.misfit.orders or ())):
+            pairs = itertools.product((reader, giver), values)
+            for one, value in pairs:
+                module = one.module.varied(slot, value) if isinstance(one, Node) else None
+                if module:
+                    yield one, replace(one, module=module)
+        if found.axis is None:
+            return
+        has, wants = found.gives.axes[found.axis], found.takes.axes[found.axis]
         if isinstance(has, int) and found.index == 0:
             module = reader.module.adjusted("takes", found.axis, has)
             if module:

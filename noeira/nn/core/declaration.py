@@ -28,6 +28,7 @@ OPEN = frozenset(
         "refuse",
         "make",
         "adjusted",
+        "because",
         "misfit",
         "role",
         "in_turn",

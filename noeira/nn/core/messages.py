@@ -110,6 +110,11 @@ def shortened(text: str, room: int) -> str:
     return f"{text[: cut + 2]} {ELLIPSIS}]" if cut > 0 else text[: room - 1] + ELLIPSIS
 
 
+def sentence(text: str) -> str:
+    """A sentence below a picture; empty if there is nothing to say."""
+    return f"\n\n  {text[0].upper()}{text[1:]}." if text else ""
+
+
 def change(*alternatives: tuple[str, str]) -> str:
     """`Change A to B, or C to D.`; empty if there is nothing to change."""
     if not alternatives:

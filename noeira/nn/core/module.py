@@ -21,14 +21,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from noeira.errors import CompositionError, ShapeError
 from noeira.ir.layouts import Layout, lay_out
+from noeira.ir.orders import channel_moves
 from noeira.nn.core.binding import refuse_call
 from noeira.nn.core.declaration import check_declaration
+from noeira.nn.core.image_axes import image_axes
 from noeira.nn.core.init import Initializer, Kaiming
 from noeira.nn.core.instance import Instance
 from noeira.nn.core.module_type import ModuleType, made_type
@@ -233,9 +237,35 @@ class Module(Instance, metaclass=ModuleType):
         if any(inputs):
             given = ", ".join("?" if p is None else str(p.written()) for p in inputs)
             takes = f"{cls!r} takes {listed(cls.shapes().inputs)}, not {given}"
-            return ShapeError(takes + misfit.would_make + flattening(cls.shapes().inputs, inputs))
+            also = flattening(cls.shapes().inputs, inputs) or turning(cls.shapes(), inputs)
+            return ShapeError(takes + cls.why(misfit) + also)
         given = ", ".join("?" if p is None else str(p.written()) for p in outputs)
         return ShapeError(f"{cls!r} gives {listed(cls.shapes().outputs)}, never {given}")
+
+    @classmethod
+    def because(cls, misfit: Misfit) -> str:
+        """What the type says of a shape that it does not take, in a sentence; empty where the shape
+        says it all.
+        """
+        return misfit.unmet
+
+    @classmethod
+    def why(cls, misfit: Misfit) -> str:
+        """All that is said behind a shape that the type does not take."""
+        reason = cls.because(misfit)
+        return misfit.why + (f": {reason}" if reason else "")
+
+    @classmethod
+    def varied(cls, name: str, value: Any) -> Any:
+        """The type with another value of one slot; None if it cannot have that."""
+        if name not in cls.slots or not cls.is_complete or (cls.values and not cls.is_made):
+            return None
+        values = {one: getattr(cls, one) for one in cls.slots} | {name: value}
+        try:
+            cls.slots[name].read(value, repr(cls))
+            return cls.family.make(tuple(values.values()))
+        except CompositionError:
+            return None
 
     @classmethod
     def adjusted(cls, end: Literal["takes", "gives"], axis: int, length: int) -> Any:
@@ -320,6 +350,19 @@ def flattening(expected: Sequence[Pattern], given: Sequence[Pattern | None]) -> 
     if not 1 < len(axes) == len(sizes) or math.prod(sizes) != length:
         return ""
     return f"; samples of {length} numbers in a row are x.reshape(len(x), -1)"
+
+
+def turning(signature: Signature, given: Sequence[Pattern | None]) -> str:
+    """What to write for images whose channels are at the other end than they must be."""
+    sample, axes = given[0], image_axes(signature.inputs[0])
+    if sample is None or not axes or len(given) > 1:
+        return ""
+    for order in channel_moves(len(sample.axes) + 1):
+        turned = tuple(sample.axes[place - 1] for place in order[1:])
+        with suppress(Misfit):
+            solve(signature, [replace(sample, axes=turned)])
+            return f"; of such images, x.transpose{order} is {axes}"
+    return ""
 
 
 def advice_for_open(names: Sequence[str], found: Signature, sizes: Mapping[str, int]) -> str:

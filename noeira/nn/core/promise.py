@@ -46,7 +46,7 @@ def check_inputs(scope: Scope, inputs: tuple[Any, ...]) -> None:
         giver = f"the trace of {scope.caller!r} gives it" if scope.caller else "it is given"
         raise CompositionError(
             f"{where(scope)} takes {listed(takes)} after the batch axis, but {giver} {gives}"
-            f"{would_make(scope.module, types)}"
+            f"{because(scope.module, types)}"
         )
 
 
@@ -306,14 +306,14 @@ def solved(module: type[Module], inputs: Types) -> Signature | None:
         return None
 
 
-def would_make(module: type[Module], inputs: Types) -> str:
-    """What the module would make of inputs that leave an axis without elements, said; or empty."""
+def because(module: type[Module], inputs: Types) -> str:
+    """Why the module does not take inputs, where their shapes do not show it; or empty."""
     signature = module.shapes()
     found = [sample(t, like) for t, like in zip(inputs, signature.inputs, strict=False)]
     try:
         solve(signature, found)
     except Misfit as misfit:
-        return misfit.would_make
+        return module.why(misfit)
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from noeira.nn.core.expression import (
@@ -15,16 +15,22 @@ from noeira.nn.core.expression import (
     substitute,
     subtract,
     text,
+    variable,
 )
+from noeira.nn.core.image_axes import image_axes
 from noeira.nn.core.signature import Pattern, Signature
+
+# So far from a length that does not fit, lengths that do are looked for.
+NEAR = 8
 
 
 class Misfit(Exception):
     """Two patterns cannot be equal.
 
-    `axis` is the first that differs, counted from the end (-1 is the last), or None. `empty`: what
-    would be given or taken and has an axis without elements, where that is why; count: how many
-    elements there must be, where that is.
+    `axis` is the first that differs, counted from the end (-1 is the last), or None. What else may
+    be why: `empty`, what would be given or taken and has an axis without elements; count: how many
+    elements there must be; orders: those of the axes of images; rule: an equation, lengths: what
+    its variables are.
     """
 
     def __init__(
@@ -34,19 +40,51 @@ class Misfit(Exception):
         right: Axis | None = None,
         empty: Pattern | None = None,
         count: Axis | None = None,
+        orders: tuple[str, str] | None = None,
+        rule: tuple[Axis, Axis] | None = None,
+        lengths: Mapping[str, Axis] | None = None,
     ) -> None:
         super().__init__("the shapes differ")
         self.axis, self.left, self.right = axis, left, right
-        self.empty, self.count = empty, count
+        self.empty, self.count, self.orders = empty, count, orders
+        self.rule, self.lengths = rule, lengths or {}
 
     @property
-    def would_make(self) -> str:
-        """`, of which it would make (0, 3)`, where an axis would have no elements; `: 24 elements
-        in all`, where there are others.
+    def why(self) -> str:
+        """What is said behind the shape that does not fit, where it does not show why: `, of which
+        it would make (0, 3)`, `: 24 elements in all`.
         """
+        if self.orders is not None:
+            return f": {self.orders[1]}, not {self.orders[0]}"
         if self.count is not None:
             return f": {text(self.count)} elements in all"
         return f", of which it would make {self.empty}" if self.empty else ""
+
+    @property
+    def unmet(self) -> str:
+        """What is said of the equation, if one is why; or empty."""
+        return unmet(*self.rule, self.lengths) if self.rule else ""
+
+
+def unmet(left: Axis, right: Axis, lengths: Mapping[str, Axis]) -> str:
+    """What is said of an equation that these lengths do not fulfil, and which near them would."""
+    if bare_name(right):
+        left, right = right, left
+    shown = Pattern((*map(variable, lengths), left, right))
+    *own, one, other = (text(a) for a in Signature((shown,), ()).tidy().inputs[0].axes)
+    values = [
+        f"{name} = {text(length)}" for name, length in zip(own, lengths.values(), strict=True)
+    ]
+    said = f"{one} must be {other}, which it is not for {', '.join(values)}"
+    if len(lengths) > 1:
+        return said
+    ((name, length),) = lengths.items()
+    near = [
+        next((new for new in ways if substitute(subtract(left, right), {name: new}) == 0), None)
+        for ways in (range(length - 1, max(length - NEAR, 0), -1), range(length + 1, length + NEAR))
+        if isinstance(length, int)
+    ]
+    return said + (f", but for {good}" if (good := " and ".join(str(n) for n in near if n)) else "")
 
 
 @dataclass
@@ -76,6 +114,9 @@ class Solver:
         left, right = self.applied(left), self.applied(right)
         if left.dtype != right.dtype:
             raise Misfit
+        orders = image_axes(left), image_axes(right)
+        if all(orders) and orders[0] != orders[1]:
+            raise Misfit(orders=orders)
         common = min(len(left.axes), len(right.axes))
         self.equal_fronts(left, right, common)
         for position in range(-1, -common - 1, -1):
@@ -140,7 +181,12 @@ class Solver:
             before = len(self.axes)
             again, self.waiting = self.waiting, []
             for left, right in again:
-                self.equal_axes(left, right)
+                try:
+                    self.equal_axes(left, right)
+                except Misfit:
+                    own = dict.fromkeys((*names(left), *names(right)))
+                    lengths = {name: self.resolved(variable(name)) for name in own}
+                    raise Misfit(rule=(left, right), lengths=lengths) from None
 
     def count(self) -> None:
         """Count the elements of the patterns whose axes are all known by now."""

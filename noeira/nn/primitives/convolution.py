@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from noeira.errors import CompositionError
@@ -12,7 +13,8 @@ from noeira.nn.core.parameters import Param
 from noeira.nn.core.scope import Scope
 from noeira.nn.core.signature import Signature, parse_signature
 from noeira.nn.core.slots import choice, flag, size
-from noeira.nn.primitives.images import Images
+from noeira.nn.core.unify import Misfit
+from noeira.nn.primitives.images import Images, spanning
 
 __all__ = [
     "Conv1D",
@@ -38,11 +40,13 @@ class Convolution(Images):
 
     @classmethod
     def check(cls) -> None:
+        most = math.gcd(cls.IC, cls.OC)
         for name in ("IC", "OC"):
             if getattr(cls, name) % cls.GROUPS:
+                good = (str(n) for n in range(1, most + 1) if most % n == 0)
                 raise CompositionError(
                     f"{cls!r}: groups={cls.GROUPS} does not divide {name}={getattr(cls, name)}: "
-                    "each group has as many channels"
+                    f"each group has as many channels, so groups may be {' or '.join(good)}"
                 )
         super().check()
 
@@ -59,6 +63,17 @@ class Convolution(Images):
     def made_length(cls, axis: str) -> str:
         """The length of an axis of what it gives, as an expression."""
         raise NotImplementedError
+
+    @classmethod
+    def numbers(cls, name: str) -> tuple[int, ...]:
+        """A parameter as a number for each axis."""
+        return per_axis(getattr(cls, name), len(cls.letters))
+
+    @classmethod
+    def spans(cls) -> tuple[int, ...]:
+        """From the first pixel of a window to behind its last one, along each axis."""
+        pairs = zip(cls.numbers("K"), cls.numbers("DILATION"), strict=True)
+        return tuple(dilation * (kernel - 1) + 1 for kernel, dilation in pairs)
 
     @classmethod
     def emitted(cls, scope: Scope, op: str, x: Value, **attrs: Any) -> Value:
@@ -93,6 +108,11 @@ class Forward(Convolution):
     def made_length(cls, axis: str) -> str:
         span = f"DILATION{axis}*(K{axis}-1)+1"
         return f"({axis}+2*PADDING{axis}-({span}))//STRIDE{axis}+1"
+
+    @classmethod
+    def because(cls, misfit: Misfit) -> str:
+        small = spanning(cls.spans(), cls.PADDING) if misfit.empty else ""
+        return small or super().because(misfit)
 
     @classmethod
     def trace(cls, scope: Scope, x: Value) -> Value:
@@ -193,11 +213,6 @@ class Transposed(Convolution):
                 "dilation: it chooses among sizes that the same convolution makes as many pixels of"
             )
         super().check()
-
-    @classmethod
-    def numbers(cls, name: str) -> tuple[int, ...]:
-        """A parameter as a number for each axis."""
-        return per_axis(getattr(cls, name), len(cls.letters))
 
     @classmethod
     def made_length(cls, axis: str) -> str:

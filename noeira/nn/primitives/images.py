@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from noeira.errors import CompositionError
 from noeira.ir.graph import Value
+from noeira.nn.core.binding import as_written
+from noeira.nn.core.extents import per_axis
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Signature, parse_signature
 
 __all__: list[str] = []
+
+
+def refuse_words(cls: type[Module], args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raises CompositionError for the words that PyTorch and Keras have for a padding, with the
+    number to write.
+    """
+    given = {name: slot.default for name, slot in cls.slots.items()}
+    given |= dict(zip(cls.slots, args, strict=False))
+    given |= {name.upper(): value for name, value in named.items()}
+    word, kernel, dilation = (given.get(name, 1) for name in ("PADDING", "K", "DILATION"))
+    axes = len(kernel) if isinstance(kernel, tuple) else 1
+    pairs = list(zip(per_axis(kernel, axes), per_axis(dilation, axes), strict=False))
+    if word not in ("same", "valid") or not all(type(n) is int for pair in pairs for n in pair):
+        return
+    written = f"{as_written(cls, args, named)}: padding is a number"
+    if word == "valid":
+        raise CompositionError(f"{written}: leave it out, it is 0")
+    both = [apart * (cells - 1) for cells, apart in pairs]
+    if any(pixels % 2 for pixels in both):
+        raise CompositionError(f"{written}, of both sides, which keeps the size for an odd K alone")
+    halves = tuple(pixels // 2 for pixels in both)
+    right = halves[0] if len(set(halves)) == 1 else halves
+    raise CompositionError(f"{written}: write padding={right}, which keeps the size at stride 1")
+
+
+def spanning(cells: Sequence[int], padding: Any) -> str:
+    """What is said of windows for which an image is too small: their length along each axis, and
+    the padding around the image.
+    """
+    span = " by ".join(map(str, dict.fromkeys(cells)))
+    padded = f", with {padding} of padding on both sides" if padding else ""
+    advice = "take larger images, more padding or a smaller K"
+    return f"a window spans {span} cells of an axis{padded}; {advice}"
 
 
 class Images(Module):
@@ -21,6 +58,10 @@ class Images(Module):
 
     AXES: ClassVar[str]
     letters: ClassVar[str] = "HW"
+
+    @classmethod
+    def refuse(cls, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        refuse_words(cls, args, named)
 
     @classmethod
     def channels_last(cls) -> bool:

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from noeira.errors import CompositionError
 from noeira.ir.graph import Value
 from noeira.nn.core.scope import Scope
-from noeira.nn.core.signature import Pattern, Signature
+from noeira.nn.core.signature import Signature
 from noeira.nn.core.slots import choice, derived, flag, size
 from noeira.nn.core.unify import Misfit
-from noeira.nn.primitives.images import Images
+from noeira.nn.primitives.images import Images, spanning
 
 __all__ = [
     "AdaptiveAvgPool2D",
@@ -79,14 +79,9 @@ class Pool(Images):
         return cls.made_of(cls.image(*(f"({x} {sign} {abs(more)})//{stride}" for x in cls.letters)))
 
     @classmethod
-    def misfit(
-        cls, inputs: list[Pattern | None], outputs: list[Pattern | None], misfit: Misfit
-    ) -> Exception:
-        error = super().misfit(inputs, outputs, misfit)
-        if not misfit.empty or not any(inputs):
-            return error
-        padded = f", with {cls.PADDING} of padding on both sides" if cls.PADDING else ""
-        return type(error)(f"{error}: a window spans {cls.span()} cells of an axis{padded}")
+    def because(cls, misfit: Misfit) -> str:
+        small = spanning((cls.span(),), cls.PADDING) if misfit.empty else ""
+        return small or super().because(misfit)
 
     @classmethod
     def attrs(cls, length: tuple[int, ...]) -> dict[str, Any]:
