@@ -19,17 +19,12 @@ from noeira.nn import (
     MSE,
     SGD,
     Adam,
-    Add,
     CrossEntropy,
     Fused,
-    Graph,
-    InputSlot,
     Linear,
     LinearReLU,
     LinearTanh,
     Module,
-    Node,
-    Output,
     ReLU,
     Repeat,
     Residual,
@@ -205,32 +200,6 @@ def test_suggesting_changes_nothing():
     before = str(step.traced)
     report(step)
     assert str(step.traced) == before
-
-
-def test_runs_of_a_graph_are_fused_graphs_and_save_what_they_say():
-    slot, first = InputSlot["x", 3], Node["h", Linear[3, 3], "x"]
-    block = Node["s", Add, "h", "x"], Node["y", ReLU, "s"]
-    wide = Graph[slot, first, *block, Node["z", Sequential[Linear[3, 3], Tanh], "y"]]
-    fused = Fused[first, *block]
-    write, inside = noeira.suggest(wide, batch=5, loss=MSE)
-    assert (write.fused, write.places) == (repr(fused), (("h", "s", "y"),))
-    assert inside.fused == "LinearTanh[3, 3]" and inside.places == (("z.0", "z.1"),)
-    written = Graph[slot, Node["y", fused, "x"], Node["z", LinearTanh[3, 3], "y"]]
-    options: dict[str, Any] = {"batch": 5, "loss": MSE}
-    graphs = [stages_of(net, isa="plain", **options).fused.graph for net in (wide, written)]
-    before, after = map(counted, graphs)
-    assert write.saves.launches + inside.saves.launches == before.launches - after.launches
-    assert write.saves.bytes + inside.saves.bytes == before.bytes - after.bytes
-
-
-def test_runs_of_a_graph_give_one_value():
-    slot, first = InputSlot["x", 3], Node["h", Linear[3, 3], "x"]
-    read_twice = Graph[slot, first, Node["y", ReLU, "h"], Output["h", "y"]]
-    assert fusible_runs(read_twice) == ()
-    (run,) = fusible_runs(Graph[slot, first, Node["y", ReLU, "h"]])
-    assert run.fused is LinearReLU[3, 3] and run.paths == ("h", "y")
-    (run,) = fusible_runs(Sequential[Tanh, Graph[slot, first, Node["y", ReLU, "h"]]])
-    assert run.paths == ("1.h", "1.y")
 
 
 def test_runs_do_not_cross_what_no_kernel_can_join():
