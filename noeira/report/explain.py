@@ -22,7 +22,8 @@ from noeira.planning.memory import make_plan
 from noeira.report.launches import RULE, launch_lines
 from noeira.report.report import Report
 from noeira.report.resources import StageUse, compiled_uses
-from noeira.report.runs import Run, by_path, fusible_runs, served
+from noeira.report.runs import Run, fusible_runs
+from noeira.report.served import by_path, served
 from noeira.report.structure import origin_value
 from noeira.report.surroundings import Surrounding, surroundings
 from noeira.report.table import bytes_text, filled, plural

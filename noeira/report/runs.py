@@ -1,15 +1,18 @@
-"""Runs: neighbours in a chain of modules that one kernel could do, found on the type alone."""
+"""Runs: neighbours that one kernel could do, in chains and graphs of modules, found on the type
+alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from noeira.errors import NoeiraError
-from noeira.ir.graph import ROOT, ComputeGraph, Node, Origin
-from noeira.ir.states import PARAMS, is_of_program
-from noeira.nn.combinators import Fused
+from noeira.ir.graph import ROOT
+from noeira.nn.combinators import ExternalNode, Fused, Graph, Node, Sequential
+from noeira.nn.combinators.wiring import Wiring, name_of
 from noeira.nn.core.module import Module
 from noeira.nn.core.parameters import joined
 
@@ -28,10 +31,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbours, and the fused type that does them in one kernel."""
+    """Neighbours, and the fused type that does them in one kernel. write: what to write, the type
+    or a node of it; wrote: what stands there now.
+    """
 
     links: tuple[Link, ...]
     fused: type[Module]
+    write: str
+    wrote: tuple[str, ...]
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -40,39 +47,7 @@ class Run:
 
     def hint(self, launches: int) -> str:
         """What to write."""
-        return f"{launches} launches; write {self.fused!r} for 1"
-
-
-def by_path(runs: Iterable[Run]) -> dict[str, Run]:
-    """The runs by the path of each of their neighbours."""
-    return {path: run for run in runs for path in run.paths}
-
-
-def run_of(origin: Origin, known: Mapping[str, Run]) -> Run | None:
-    """The run whose forward pass a node of that origin belongs to; `known` has them by path."""
-    path = origin.path if origin.by == "trace" else ""
-    while path and path not in known:
-        path = path.rpartition(".")[0]
-    return known.get(path)
-
-
-def served(graph: ComputeGraph, known: Mapping[str, Run]) -> Iterator[tuple[Node, Run]]:
-    """The launches of each run that its kernel would do, in order. What only leads to new values of
-    modules' states is no part of a kernel.
-    """
-    needed = {v.name for v in graph.outputs}
-    for state, new in (update.names() for update in graph.updates):
-        if state == PARAMS or is_of_program(state):
-            needed.add(new)
-    found = list[tuple[Node, Run]]()
-    for node in reversed(graph.nodes):
-        if needed.isdisjoint(v.name for v in node.outputs):
-            continue
-        needed |= {v.name for v in node.inputs}
-        run = run_of(node.origin, known)
-        if run is not None and node.launches:
-            found.append((node, run))
-    yield from reversed(found)
+        return f"{launches} launches; write {self.write} for 1"
 
 
 def fusible_runs(net: type[Module]) -> tuple[Run, ...]:
@@ -89,11 +64,18 @@ def runs_of(links: list[Link]) -> Iterator[Run]:
             yield run
             start += len(run.links)
             continue
-        link = links[start]
+        yield from inside(links[start])
         start += 1
-        if not issubclass(link.module, Fused):
-            for name, child in link.module.inside:
-                yield from runs_of(chain(child, joined(link.path, name)))
+
+
+def inside(link: Link) -> Iterator[Run]:
+    """The runs inside a module that is in none."""
+    path = "" if link.path == ROOT else link.path
+    if issubclass(link.module, Graph) and runs_its_nodes(link.module):
+        yield from graph_runs(link.module.wiring(), path)
+    elif not issubclass(link.module, Fused):
+        for name, child in link.module.inside:
+            yield from runs_of(chain(child, joined(path, name)))
 
 
 def longest(links: list[Link]) -> Run | None:
@@ -103,12 +85,13 @@ def longest(links: list[Link]) -> Run | None:
         fused = fused_type(tuple(part for link in links[:count] for part in link.parts()))
         if fused is None:
             break
-        found = Run(tuple(links[:count]), fused)
+        run = tuple(links[:count])
+        found = Run(run, fused, repr(fused), tuple(repr(link.module) for link in run))
     return found
 
 
 @lru_cache(maxsize=1024)
-def fused_type(parts: tuple[type[Module], ...]) -> type[Module] | None:
+def fused_type(parts: tuple[type[Module] | Node, ...]) -> type[Fused] | None:
     """The type that does the parts in one kernel; None if no kernel can."""
     try:
         return Fused.parametrised(parts, {})
@@ -122,3 +105,80 @@ def chain(module: type[Module], path: str) -> list[Link]:
         return [Link(path or ROOT, module)]
     parts = [(joined(path, name), part) for name, part in module.inside]
     return [link for place, part in parts for link in chain(part, place)]
+
+
+def runs_its_nodes(graph: type[Graph]) -> bool:
+    """Whether a graph has no trace of its own."""
+    return graph.trace.__func__ is Graph.trace.__func__  # type: ignore[attr-defined]
+
+
+def graph_runs(wiring: Wiring, path: str) -> Iterator[Run]:
+    """The runs of a graph at a path and, where a node is in none, those inside it."""
+    # What an ExternalNode uses stays where it is, and so does that node.
+    external = [one for one in wiring.nodes if isinstance(one, ExternalNode)]
+    fixed = {name for one in external for name in (one.name, one.path.partition(".")[0])}
+    fixed |= {one.name for one in wiring.nodes if len(one.module.shapes().outputs) > 1}
+    taken = set[str]()
+    for at, node in enumerate(wiring.nodes):
+        if node.name in taken or node in external:
+            continue
+        members = () if node.name in fixed else longest_from(wiring, at, fixed | taken)
+        taken |= {one.name for one in members}
+        if members:
+            yield run_of_nodes(members, path)
+        else:
+            yield from runs_of(chain(node.module, joined(path, node.name)))
+
+
+def longest_from(wiring: Wiring, at: int, others: set[str]) -> tuple[Node, ...]:
+    """The longest run of nodes from one on, each of which reads one before it, and only the last is
+    read elsewhere. Empty if no kernel does more than the first, without what is in the others.
+    """
+    members, found = [wiring.nodes[at]], tuple[Node, ...]()
+    for node in wiring.nodes[at + 1 :]:
+        if {one.name for one in members}.isdisjoint(map(name_of, node.inputs)):
+            continue
+        members.append(node)
+        if node.name in others:
+            break
+        if is_closed(wiring, members):
+            if fused_nodes(members) is None:
+                break
+            found = tuple(members)
+    return found
+
+
+def is_closed(wiring: Wiring, members: Sequence[Node]) -> bool:
+    """Whether nodes but the last are read by these nodes alone."""
+    outside = (node for node in wiring.nodes if node not in members)
+    read = {name_of(name) for node in outside for name in node.inputs}
+    read |= set(map(name_of, wiring.outputs))
+    return read.isdisjoint(one.name for one in members[:-1])
+
+
+def run_of_nodes(members: Sequence[Node], path: str) -> Run:
+    """The run of nodes that one kernel can do."""
+    fused = fused_nodes(members)
+    assert fused is not None
+    wiring = fused.wiring()
+    inputs = tuple(slot.name for slot in wiring.slots) if wiring else members[0].inputs
+    links = tuple(Link(joined(path, one.name), one.module) for one in members)
+    write = Node(members[-1].name, fused, inputs)
+    return Run(links, fused, repr(write), tuple(map(repr, members)))
+
+
+def fused_nodes(members: Sequence[Node]) -> type[Fused] | None:
+    """The type that does nodes in one kernel, a chain or a small graph; None if no kernel can."""
+    pairs = pairwise(members)
+    if len(members[0].inputs) == 1 and all(after.inputs == (one.name,) for one, after in pairs):
+        return fused_type(tuple(part for one in members for part in Link("", one.module).parts()))
+    return fused_type(tuple(Node(one.name, opened(one.module), one.inputs) for one in members))
+
+
+def opened(module: type[Module]) -> type[Module]:
+    """A module as it can stand in a fused graph: a kernel has no kernels inside."""
+    if not issubclass(module, Fused):
+        return module
+    if wiring := module.wiring():
+        return Graph.parametrised((*wiring.slots, *module.LAYERS), {})
+    return Sequential.parametrised(module.parts(), {})

@@ -13,7 +13,8 @@ from noeira.ir.text.dump import Dump
 from noeira.nn.core.module import Module
 from noeira.options import check_names
 from noeira.passes.pipeline import resume
-from noeira.report.runs import Run, by_path, fusible_runs, run_of, served
+from noeira.report.runs import Run, fusible_runs
+from noeira.report.served import by_path, run_of, served
 from noeira.report.table import plural
 from noeira.stages import Stages, StepOptions, stages_of
 
@@ -67,9 +68,9 @@ def values(count: Count) -> tuple[int, int, int, int]:
 class Suggestion:
     """A fused type to write in place of neighbours.
 
-    fused: the type as text; parts: what is written now; places: for each repetition the paths of
-    the parts; launches: how many the parts are now, forward, where the fused type is one; saves:
-    in one step, by all repetitions together.
+    fused: the type as text, or in a graph the node of it; parts: what is written now; places: for
+    each repetition the paths of the parts; launches: how many the parts are now, forward, where the
+    fused type is one; saves: in one step, by all repetitions together.
     """
 
     fused: str
@@ -120,20 +121,19 @@ def suggest(net: type[Module] | Module, **options: Unpack[StepOptions]) -> tuple
 
 def suggestions(stages: Stages) -> tuple[Suggestion, ...]:
     """What could be fused; repetitions of one type are one suggestion."""
-    repeated: dict[type[Module], list[Run]] = {}
+    repeated: dict[tuple[str, ...], list[Run]] = {}
     for run in fusible_runs(stages.job.net):
-        repeated.setdefault(run.fused, []).append(run)
+        repeated.setdefault((run.write, *run.wrote), []).append(run)
     before = stages.fused.graph
     found = list[Suggestion]()
-    for fused, runs in repeated.items():
+    for runs in repeated.values():
         after = with_runs(stages.traced, runs)
         launches = sum(1 for _ in served(before, by_path(runs[:1])))
         if after is None or launches < 2:
             continue
-        parts = tuple(repr(link.module) for link in runs[0].links)
         places = tuple(run.paths for run in runs)
         saves = counted(before) - counted(after)
-        found.append(Suggestion(repr(fused), parts, places, launches, saves))
+        found.append(Suggestion(runs[0].write, runs[0].wrote, places, launches, saves))
     return tuple(found)
 
 
@@ -143,7 +143,7 @@ def report(stages: Stages) -> str:
     if not found:
         return NOTHING
     taken = {suggestion.fused for suggestion in found}
-    runs = [run for run in fusible_runs(stages.job.net) if repr(run.fused) in taken]
+    runs = [run for run in fusible_runs(stages.job.net) if run.write in taken]
     before, after = counted(stages.fused.graph), with_runs(stages.traced, runs)
     assert after is not None
     saved = before - counted(after)

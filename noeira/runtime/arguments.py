@@ -18,6 +18,9 @@ from noeira.ir.types import DTYPES, INDICES
 if TYPE_CHECKING:
     import numpy as np
 
+# What puts the first axis of a sample last, by the axes of a batch of class ids for its places.
+LAST = {2: "Transpose2D", 3: "ToNHWC"}
+
 
 class Exact:
     """What an input is when it can be used as it is: a NumPy array of the very dtype and shape in
@@ -160,9 +163,8 @@ def checked(declared: Input, given: Any, advice: str = "") -> np.ndarray:
     if array.shape != type.shape:
         if advice and array.shape[1:] == type.shape[1:] and array.ndim == len(type.shape):
             raise ShapeError(f"{name} has {array.shape[0]} rows; {advice}")
-        raise ShapeError(
-            f"{name} has shape {array.shape}, it must be {type.shape}{open_shape(declared, array)}"
-        )
+        hint = shape_advice(declared, array)
+        raise ShapeError(f"{name} has shape {array.shape}, it must be {type.shape}{hint}")
     return contiguous(in_range(declared, array, name), type.dtype)
 
 
@@ -174,8 +176,8 @@ def checked_rows(declared: Input, given: Any, data: str, kept: bool) -> np.ndarr
     array = converted(name, short, array, type.dtype)
     if array.ndim != len(type.shape) or array.shape[1:] != type.shape[1:]:
         wanted = ", ".join(["N", *map(str, type.shape[1:])]) if type.shape[1:] else "N,"
-        advice = open_shape(declared, array)
-        raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}){advice}")
+        hint = shape_advice(declared, array)
+        raise ShapeError(f"{name} has shape {array.shape}, it must be ({wanted}){hint}")
     if not array.shape[0]:
         raise ShapeError(f"{name} has no rows")
     if kept and declared.limit is not None:
@@ -196,12 +198,17 @@ def check_classes(declared: Input, array: np.ndarray, name: str, short: str) -> 
         )
 
 
-def open_shape(declared: Input, array: np.ndarray) -> str:
-    """What to say where samples were taken for numbers, their shape being open in the type, and
-    where they only lie in another shape.
+def shape_advice(declared: Input, array: np.ndarray) -> str:
+    """What to say where samples were taken for numbers, their shape being open in the type, where
+    they only lie in another shape, and where a network gives the classes of each place first.
     """
     shape, short = declared.value.type.shape, label(declared)
-    if is_target(declared.value.name) or array.ndim < 2:
+    if is_target(declared.value.name):
+        last = LAST.get(len(shape))
+        if last is None or array.shape[1:] != (*shape[2:], declared.limit):
+            return ""
+        return f": the loss takes the classes of each place last: end the network with {last}"
+    if array.ndim < 2:
         return ""
     for axes in channel_moves(array.ndim):
         if tuple(array.shape[axis] for axis in axes[1:]) == shape[1:]:

@@ -202,24 +202,6 @@ def test_suggesting_changes_nothing():
     assert str(step.traced) == before
 
 
-def test_runs_do_not_cross_what_no_kernel_can_join():
-    paths = [run.paths for run in fusible_runs(Sequential[ReLU, Linear[3, 3], Linear[3, 3], Tanh])]
-    assert paths == [("2", "3")]
-    assert fusible_runs(Linear[3, 4]) == ()
-    assert fusible_runs(TinyFused) == ()
-
-
-def test_a_module_with_its_own_trace_is_no_chain():
-    class Twice(Sequential[Linear[3, 3], ReLU]):
-        """Runs its layers in an order of its own."""
-
-        @classmethod
-        def trace(cls, scope: Any, x: Any) -> Any:
-            return super().trace(scope, super().trace(scope, x))
-
-    assert fusible_runs(Twice) == ()
-
-
 def test_the_options_are_those_of_compile():
     forward = noeira.explain(Tiny, batch=2, loss=None)
     assert forward.name == "tiny.forward" and len(forward.launches) == 3

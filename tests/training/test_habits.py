@@ -21,7 +21,7 @@ from noeira.errors import (
     OptionError,
     ShapeError,
 )
-from noeira.nn import Adam, CrossEntropy, Group, Linear, ReLU, Sequential
+from noeira.nn import Adam, Conv2D, CrossEntropy, Group, Linear, ReLU, Sequential, ToNHWC
 from noeira.training import EarlyStopping
 
 
@@ -34,6 +34,15 @@ PROGRAM: Any = noeira.compile(NET, loss=CrossEntropy, optimizer=Adam, batch=4, t
 TRAINER: Any = noeira.Trainer(MLP, batch=4, target="reference")
 X, Y = np.ones((8, 8), np.float32), np.zeros(8, np.int32)
 ONE_HOT = np.eye(3, dtype=np.float32)[Y]
+PIXELS: Any = noeira.compile(
+    Conv2D[2, 3, 1],
+    loss=CrossEntropy,
+    optimizer=Adam,
+    batch=2,
+    input=(2, 5, 6),
+    target="reference",
+)
+IMAGES, IDS = np.ones((2, 2, 5, 6), np.float32), np.zeros((2, 5, 6), np.int32)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +153,10 @@ CLASSES = (
     "y has shape ({0}, 3), a number for each class, and the loss takes the number of the class: "
     "write y.argmax(1); SoftCrossEntropy takes shares of classes"
 )
+LAST = (
+    "y has shape {0}, it must be {1}: the loss takes the classes of each place last: "
+    "end the network with ToNHWC"
+)
 
 
 class TensorDataset:
@@ -164,6 +177,8 @@ class DataLoader:
         (lambda: PROGRAM.step(X[:4], ONE_HOT[:4]), ShapeError, CLASSES.format(4)),
         (lambda: PROGRAM.step(X[:4], ONE_HOT[:4].astype("i8")), ShapeError, CLASSES.format(4)),
         (lambda: TRAINER.fit((X, ONE_HOT)), ShapeError, CLASSES.format(8)),
+        (lambda: PIXELS.step(IMAGES, IDS), ShapeError, LAST.format("(2, 5, 6)", "(2, 3, 5)")),
+        (lambda: PIXELS.load(IMAGES, IDS), ShapeError, LAST.format("(2, 5, 6)", "(N, 3, 5)")),
         (lambda: TRAINER.fit((X, Y, Y)), DataError, f"{TRAIN}a tuple of 3; {WEIGHTS}"),
         (lambda: TRAINER.fit((X,)), DataError, f"{TRAIN}a tuple of 1; its targets are missing"),
         (lambda: TRAINER.fit((X, Y), (X, Y, Y)), DataError, f"{TEST}a tuple of 3; {WEIGHTS}"),
@@ -213,6 +228,7 @@ def test_what_messages_say_works() -> None:
     """The advice about values and data, as code."""
     assert np.isfinite(PROGRAM.step(X[:4], ONE_HOT[:4].argmax(1)))
     assert PROGRAM.forward(X.reshape(8, 4, 2).reshape(len(X), -1)).shape == (8, 3)
+    assert Sequential[Conv2D[2, 3, 1], ToNHWC].gives((2, 5, 6)) == (5, 6, 3)
     assert NET.parameter("0.weight").grd.shape == NET.parameter("0.weight").val.shape
     assert noeira.nn.StepDecay(epochs=30, gamma=0.1).epochs == 30
     noeira.nn.Cosine(epochs=20), noeira.nn.OneCycle(steps=5000), noeira.nn.Warmup(steps=500)

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
     from noeira.nn.core.scope import Scope
 
-# (type without parameters, values of its slots) -> type with parameters
 # What an example of a shape has for an axis that may have any length.
 SIDE = 32
+# (type without parameters, values of its slots) -> type with parameters
 MADE: dict[tuple[Any, tuple[Any, ...]], Any] = {}
 
 
