@@ -84,10 +84,15 @@ def beneath(launch: ExplainedLaunch) -> Iterator[str]:
 
 
 def reason(launch: ExplainedLaunch) -> str:
-    """Why there is a launch; behind it stand several stages, and the table that chose them."""
-    why = launch.why
+    """Why there is a launch; behind it stand the algorithm, if there are several, the stages, if
+    it has several, and the table that chose them.
+    """
+    why, how = launch.why, " and ".join(launch.algorithms)
     if len(launch.stages) > 1:
-        why += f"   ({len(launch.stages)} stages: {', '.join(launch.stages)})"
+        stages = f"{len(launch.stages)} stages: {', '.join(launch.stages)}"
+        how = f"{how} in {stages}" if how else stages
+    if how:
+        why += f"   ({how})"
     if launch.chosen_by not in ("", RULE):
         why += f"   (from {launch.chosen_by})"
     return why
