@@ -75,6 +75,10 @@ class Anchor:
         """
         return ()
 
+    def algorithm(self, body: Body, cut: Any) -> str:
+        """By which of several algorithms a cut does it, in words; "" where there is one alone."""
+        return ""
+
     def workspace(self, body: Body, cut: Any) -> int:
         """Bytes of these arrays."""
         return bytes_of(self.scratch(body, cut))

@@ -115,6 +115,13 @@ class Target:
             raise VerifyError(f"{text}: needs a workspace of {needed:,} bytes, {given}")
         return tuple(cuts)
 
+    def algorithms(self, node: Node, choice: Choice) -> tuple[str, ...]:
+        """By which algorithms a choice does what there are several for, in words."""
+        bodies, cuts = kernel_phases(node).bodies, self.cuts(node, choice)
+        pairs = zip(bodies, cuts, strict=True)
+        found = (self.anchor(body).algorithm(body, cut) for body, cut in pairs)
+        return tuple(filter(None, found))
+
     def row(self, node: Node) -> Row | None:
         """The row of the table that decides a node's stages; None if the rule does."""
         problem = self.problem(node) if self.choices.rows else None

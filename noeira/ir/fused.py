@@ -89,13 +89,20 @@ def check_body(node: Node) -> None:
         if part.region != node.region:
             raise VerifyError(f"the body joins regions {part.region!r} and {node.region!r}")
         for value in part.inputs:
-            if known.get(value.name) != value:
+            if value.name not in known:
                 raise VerifyError(f"the body reads {value}, which neither it nor its inputs define")
+            if known[value.name] != value:
+                other = known[value.name].type
+                raise VerifyError(
+                    f"{value} is {other} above, and the body reads it as {value.type}"
+                )
         for value in part.outputs:
             if value.name in known:
                 raise VerifyError(f"the body defines {value} twice")
             known[value.name] = value
-    made = {v.name for part in node.body for v in part.outputs}
+    made = {v.name: v.type for part in node.body for v in part.outputs}
     for value in node.outputs:
-        if value.name not in made or known[value.name] != value:
+        if value.name not in made:
             raise VerifyError(f"no line of the body defines {value}")
+        if made[value.name] != value.type:
+            raise VerifyError(f"{value} is {made[value.name]} in the body, {value.type} outside")

@@ -2,7 +2,8 @@
 
 Names are defined once and above their use; types are what each op's shape rule gives; indices stay
 below what is read by them; states are updated once, with their own type; members lie inside their
-layout; groups and regions were asked for by a type; fused bodies stay in theirs.
+layout; groups and regions were asked for by a type; fused bodies stay in theirs. One more holds of
+what is planned: operands lie in the order that kernels take them in.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from noeira.ir.fused import check_body
 from noeira.ir.graph import ComputeGraph, Input, Node, State, Value
 from noeira.ir.layouts import LAYOUT_ALIGNMENT, Layout
 from noeira.ir.op import IndexLimit
+from noeira.ir.orders import ORDERS, check_orders
 from noeira.ir.storage import Holding
 from noeira.ir.text.printer import graph_text, node_head
 from noeira.ir.types import DTYPE_BYTES, INDICES
@@ -32,6 +34,8 @@ def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
         check_layouts(graph)
         for value in graph.given():
             define(defined, value)
+        for value in (*(i.value for i in graph.inputs), *(s.value for s in graph.states)):
+            check_row_major(value, "what callers give does")
         for given in graph.inputs:
             check_limit(given)
         for state in graph.states:
@@ -53,6 +57,26 @@ def verify(graph: ComputeGraph, after: str = "") -> ComputeGraph:
     except VerifyError as error:
         raise VerifyError(f"{error}{context(after)}\n  at the end of @{graph.name}") from None
     return graph
+
+
+def verify_orders(graph: ComputeGraph) -> None:
+    """What holds behind the pass `order`. Raises VerifyError if an operand does not lie as its
+    kernel, or the view of it, takes it, or if a result of the graph is not row major.
+    """
+    for index, node in enumerate(graph.nodes):
+        try:
+            for part in node.parts:
+                check_orders(part)
+        except VerifyError as error:
+            raise VerifyError(f"{error}\n{neighbours(graph, index)}") from None
+    for value in graph.outputs:
+        check_row_major(value, "what callers get does: the pass `order` puts a reorder there")
+
+
+def check_row_major(value: Value, why: str) -> None:
+    """Raises VerifyError for a value that lies in an order."""
+    if value.type.order:
+        raise VerifyError(f"{value} is {value.type}, and must lie row major, as {why}")
 
 
 def context(after: str) -> str:
@@ -113,6 +137,8 @@ def check_layout(layout: Layout) -> None:
             raise VerifyError(
                 f"@{layout.name}: {member.name} begins at {member.offset}, not at {wanted}"
             )
+        if member.order and len(ORDERS[member.order]) != len(member.shape):
+            raise VerifyError(f"@{layout.name}: {member} has not the axes of its order")
         if member.offset < end:
             raise VerifyError(
                 f"@{layout.name}: {member.name} begins before the end of the member above"
@@ -207,14 +233,19 @@ def check_held(graph: ComputeGraph, node: Node, storage: Holding) -> None:
     """What lies in a value with a layout are members of that layout; others are zero."""
     name = node.outputs[0].type.layout
     if name is not None:
-        held = [*zip(storage.offsets, (v.type.size for v in node.inputs), strict=True)]
-        members = [(member.offset, member.size) for member in graph.layout(name).members]
-        if not set(held) <= set(members):
-            got, wanted = (
-                ", ".join(f"{size} elements @ {offset}" for offset, size in pairs)
-                for pairs in (held, members)
+        sizes = (v.type.size for v in node.inputs)
+        orders = node.op.kernel_orders(node.attrs, tuple(v.type for v in node.inputs))
+        held = [*zip(storage.offsets, sizes, orders, strict=True)]
+        members = {(one.offset, one.size, one.order): one for one in graph.layout(name).members}
+        wrong = [one for one in held if one not in members]
+        if wrong:
+            got = ", ".join(
+                f"{size} elements{f' {order}' if order else ''} @ {offset}"
+                for offset, size, order in wrong
             )
-            raise VerifyError(f"{node.op.name} holds {got}; the members of @{name} are {wanted}")
+            left = [member for key, member in members.items() if key not in held]
+            there = ", ".join(map(str, left)) or "nothing more"
+            raise VerifyError(f"{node.op.name} holds {got}; in @{name} lies {there}")
 
 
 def check_indices(graph: ComputeGraph, node: Node, limits: dict[str, int | None]) -> None:

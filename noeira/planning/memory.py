@@ -50,11 +50,14 @@ from noeira.ir.storage import (
 )
 from noeira.ir.structure import asked_once
 from noeira.ir.types import DTYPE_BYTES
+from noeira.ir.verify import verify_orders
 from noeira.planning.first_fit import Span, first_fit
 
 
 def make_plan(graph: ComputeGraph, choose: Choose, target: str) -> Plan:
-    """The plan of a scheduled graph. Raises VerifyError if an update cannot happen in place."""
+    """The plan of a scheduled graph. Raises VerifyError if an update cannot happen in place, or an
+    operand lies in another order than its kernel takes it in.
+    """
     planner = Planner.of(graph)
     choices = asked_once(planner.launching, choose)
     lives = planner.lifetimes()
@@ -91,8 +94,9 @@ class Planner:
     @classmethod
     def of(cls, graph: ComputeGraph) -> Planner:
         """All that a graph decides of places. Raises VerifyError if an update cannot happen in
-        place.
+        place, or an operand lies in another order than its kernel takes it in.
         """
+        verify_orders(graph)
         planner = cls(graph, graph.launching())
         found = placed(graph, planner.memory)
         planner.root_given()

@@ -44,8 +44,9 @@ MOST_OPS = 4
 class ExplainedLaunch:
     """One launch. bytes: what it must at least move between its kernel and memory.
 
-    ops: the plain operations it does; stages: its functions, in order; hint: what to write so that
-    it and its neighbours become fewer; chosen_by: what decided how it is cut, `rule` or the name of
+    ops: the plain operations it does; stages: its functions, in order; algorithms: by which of
+    several it is done, such as `direct`, where there are several; hint: what to write so that it
+    and its neighbours become fewer; chosen_by: what decided how it is cut, `rule` or the name of
     a table of choices, "" where nothing is to be chosen; uses: what its stages take of a GPU, where
     a CUDA compiler said so.
     """
@@ -59,6 +60,7 @@ class ExplainedLaunch:
     flops: int
     bytes: int
     stages: tuple[str, ...]
+    algorithms: tuple[str, ...] = ()
     chosen_by: str = ""
     hint: str = ""
     uses: tuple[StageUse, ...] = ()
@@ -111,6 +113,7 @@ class ExplainedLaunch:
             "flops": self.flops,
             "bytes": self.bytes,
             "stages": list(self.stages),
+            "algorithms": list(self.algorithms),
             "chosen_by": self.chosen_by,
             "hint": self.hint,
             "resources": [use.to_json() for use in self.uses],
@@ -297,7 +300,7 @@ def explained(
     of parameters, where they are known by their patterns.
     """
     launches = [
-        launch_of(number, call, names[id(call)], plan.graph, chosen_by(call.node, target))
+        launch_of(number, call, names[id(call)], plan.graph, target)
         for number, call in enumerate(plan.calls)
     ]
     calls = {id(call.node): number for number, call in enumerate(plan.calls)}
@@ -327,7 +330,7 @@ def table_name(choices: Choices) -> str:
 
 
 def launch_of(
-    number: int, call: Call, kernel: str, graph: ComputeGraph, chosen: str
+    number: int, call: Call, kernel: str, graph: ComputeGraph, target: Target
 ) -> ExplainedLaunch:
     """One launch."""
     node, cost = call.node, node_cost(call.node)
@@ -341,7 +344,8 @@ def launch_of(
         cost.flops,
         cost.bytes_read + cost.bytes_written,
         tuple(stage.name for stage in call.choice.stages),
-        chosen,
+        target.algorithms(node, call.choice),
+        chosen_by(node, target),
     )
 
 

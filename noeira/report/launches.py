@@ -82,9 +82,15 @@ def beneath(launch: ExplainedLaunch) -> Iterator[str]:
 
 
 def below(launch: ExplainedLaunch) -> Iterator[str]:
-    """What stands under a launch however wide lines may be: its stages, and a hint."""
+    """What stands under a launch however wide lines may be: its algorithm, if there are several,
+    and its stages; and a hint.
+    """
+    how = " and ".join(launch.algorithms)
     if len(launch.stages) > 1:
-        yield f"{len(launch.stages)} stages: {', '.join(launch.stages)}"
+        stages = f"{len(launch.stages)} stages: {', '.join(launch.stages)}"
+        how = f"{how} in {stages}" if how else stages
+    if how:
+        yield how
     if launch.hint:
         yield launch.hint
 

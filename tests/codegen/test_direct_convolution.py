@@ -16,6 +16,7 @@ from needs import needs_compiler
 from sweep import Case
 from vector_units import runnable
 
+import noeira
 from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.patches.patch_cut import PatchCut
@@ -24,6 +25,7 @@ from noeira.errors import NoeiraError, VerifyError
 from noeira.ir.body import body_of
 from noeira.ir.op import op
 from noeira.ir.plan import Choice, Stage
+from noeira.nn import Conv2D
 
 pytestmark = pytest.mark.ops(*NAMES)
 
@@ -171,12 +173,12 @@ def test_a_setting_says_which_algorithm(monkeypatch: pytest.MonkeyPatch) -> None
     strided = Shape(8, 32, 32, (16, 16), (3, 3), (2, 2), (1, 1))
     assert chosen(strided, "convolution") == ["direct"]
     assert chosen(SHAPES[12], "convolution_weight") == ["depthwise", "total"]
-    tiles = set[int]()
-    for setting in ("auto", "winograd2"):
+    for setting, algorithm in (("auto", "Winograd F(4x4, 3x3)"), ("winograd2", "F(2x2, 3x3)")):
         monkeypatch.setenv("NOEIRA_CONV", setting)
-        node = square.case("convolution", "f32", False).node
-        tiles.add(dict(CTarget(AVX512).choose(node).stages[0].options)["tile"])
-    assert tiles == {2, 4}
+        text = str(noeira.explain(Conv2D.of(32, 32, 3, padding=1), input=(32, 16, 16), batch=8))
+        assert f"{algorithm} in 2 stages: weights, winograd)" in text
+    text = str(noeira.explain(Conv2D.of(8, 32, 3, stride=2), input=(8, 8, 8), batch=8))
+    assert "(direct)" in text and "(direct in 2 stages: pack, direct)" in text
     monkeypatch.setenv("NOEIRA_CONV", "fast")
     with pytest.raises(NoeiraError, match="expected auto, direct or winograd2"):
         chosen(square, "convolution")

@@ -91,6 +91,12 @@ HEAD = {
         Member("w", (40,), 0), Member("b", (3,), 32)
     ),
     "@net: its members go past its end": with_layout(Member("w", (65,), 0)),
+    "@net: w: [8, 4] nhwc @ 0 has not the axes of its order": with_layout(
+        Member("w", (8, 4), 0, order="nhwc")
+    ),
+    "%x is f32[2, 3, 4] nlc, and must lie row major, as what callers give does": replace(
+        GRAPH, inputs=(Input(Value("x", TensorType("f32", (2, 3, 4), order="nlc"))),)
+    ),
     "%params: there is no layout @net": replace(GRAPH, layouts=()),
     "%params has not the size of @net": with_layout(size=96),
     "%params has members but no layout": with_state(value=Value("params", f32(64))),
@@ -141,6 +147,12 @@ NODES = {
     ),
     "the body defines %y twice": with_nodes(part_of(FUSED, 1, outputs=LINEAR.outputs)),
     "no line of the body defines %x": with_nodes(replace(FUSED, outputs=(X,))),
+    "%y is f32[2, 3] above, and the body reads it as f32[2, 5]": with_nodes(
+        part_of(FUSED, 1, inputs=(WIDE,))
+    ),
+    "%z is f32[2, 3] in the body, f32[2, 5] outside": with_nodes(
+        replace(FUSED, outputs=(Value("z", f32(2, 5)),))
+    ),
     "relu gives f32[2, 3], not f32[2, 5]": with_nodes(
         replace(
             part_of(FUSED, 1, outputs=(Value("z", f32(2, 5)),)), outputs=(Value("z", f32(2, 5)),)
@@ -196,16 +208,23 @@ def test_rules_of_the_end(rule: str, graph: ComputeGraph):
     assert message(graph) == f"{rule} (after vjp)\n  at the end of @small"
 
 
-def test_a_pack_with_a_layout_holds_its_members():
+@pytest.mark.parametrize(
+    ("offset", "order", "wanted"),
+    [
+        (40, "", "pack holds 3 elements @ 40; in @net lies b: [3] @ 32 (after vjp)"),
+        (32, "", "pack holds 12 elements @ 0; in @net lies w: [3, 2, 2] nlc @ 0 (after vjp)"),
+        (32, "nlc", ""),
+    ],
+)
+def test_a_pack_with_a_layout_holds_its_members(offset: int, order: str, wanted: str):
+    member = Member("w", (3, 2, 2), 0, order="nlc") if offset == 32 else LAYOUT.members[0]
     builder = Builder("packed")
-    builder.layouts.append(LAYOUT)
-    parts = [builder.input(name, f32(size)) for name, size in (("x", 12), ("y", 3))]
-    whole = builder.emit("pack", *parts, layout="net", size=64, offsets=(0, 40))
-    wanted = (
-        "pack holds 12 elements @ 0, 3 elements @ 40; "
-        "the members of @net are 12 elements @ 0, 3 elements @ 32 (after vjp)"
-    )
-    assert message(builder.done([whole])).startswith(wanted)
+    builder.layouts.append(replace(LAYOUT, members=(member, LAYOUT.members[1])))
+    parts = [builder.input(name, f32(*shape)) for name, shape in (("x", (3, 2, 2)), ("y", (3,)))]
+    orders = (order, "") if order else ()
+    whole = builder.emit("pack", *parts, layout="net", size=64, offsets=(0, offset), orders=orders)
+    graph = builder.done([whole])
+    assert message(graph).startswith(wanted) if wanted else verify(graph)
 
 
 def test_the_whole_message(golden: Callable[..., None]):

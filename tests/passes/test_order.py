@@ -16,7 +16,7 @@ from noeira.ir.layouts import Member
 from noeira.ir.orders import ORDERS, flattened, member_of, ordered
 from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.types import TensorType
-from noeira.ir.verify import verify
+from noeira.ir.verify import verify, verify_orders
 from noeira.job import job_of
 from noeira.nn import MSE, SGD, Conv2D, ReLU, Residual, Sequential
 from noeira.passes.base import Pass
@@ -74,6 +74,31 @@ def test_it_changes_no_bits_and_can_be_undone(way: Pass):
     one, other = interpret(before, given), interpret(after, given)
     for name in ("loss", "grads"):
         np.testing.assert_array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize(
+    ("taken_out", "instead", "message"),
+    [
+        (
+            "convolution(%x.nhwc",
+            "convolution(%x",
+            "%x is f32[2, 3, 6, 5], and the kernel of convolution takes it nhwc: "
+            "the pass `order` puts a reorder between them\n  line ",
+        ),
+        ('"hwio", "hwio", "hwio"', '"hwio", "", "hwio"', "pack holds 144 elements @ "),
+        (
+            "return %loss",
+            "return %1.relu",
+            "%1.relu is f32[2, 4, 6, 5] nhwc, and must lie row major, as what callers get does",
+        ),
+    ],
+)
+def test_an_edited_dump_that_lies_otherwise_is_refused(taken_out: str, instead: str, message: str):
+    text = str(Dump(run(step(), Order()), (), ()))
+    assert taken_out in text
+    with pytest.raises(VerifyError) as caught:
+        verify_orders(verify(parse_dump(text.replace(taken_out, instead, 1)).graph))
+    assert str(caught.value).startswith(message)
 
 
 def test_a_graph_without_images_is_itself():

@@ -15,7 +15,7 @@ from noeira.ir.cost import Cost
 from noeira.ir.gradients import Backward
 from noeira.ir.graph import Value
 from noeira.ir.op import IndexLimit, Limits, Op
-from noeira.ir.orders import flattened
+from noeira.ir.orders import flattened, ordered
 from noeira.ir.samples import BadSample, Draw, Sample, drawn, f32, i32
 from noeira.ir.storage import Holding, Inside, Literal
 from noeira.ir.types import DTYPE_BYTES, TensorType, Types
@@ -95,6 +95,8 @@ class Pack(Op):
             raise DtypeError("pack: operands must have one dtype")
         if attrs.orders and len(attrs.orders) != len(parts):
             raise ShapeError(f"pack: {len(parts)} operands in {len(attrs.orders)} orders")
+        for part, order in zip(parts, attrs.orders or ("",) * len(parts), strict=True):
+            ordered(part, order)
         if attrs.offsets[0] < 0:
             raise ShapeError(f"pack: the offset {attrs.offsets[0]} is negative")
         ends = [o + p.size for o, p in zip(attrs.offsets, parts, strict=True)]
@@ -129,6 +131,11 @@ class Pack(Op):
             BadSample((part, part), "overlap", {"size": 96, "offsets": (0, 32)}),
             BadSample((part,), "is negative", {"size": 96, "offsets": (-32,)}),
             BadSample((part,), "1 operands for 2 offsets", {"size": 96, "offsets": (0, 32)}),
+            BadSample(
+                (part,),
+                "f32[40] has not the axes of the order 'hwoi'",
+                {"size": 96, "offsets": (0,), "orders": ("hwoi",)},
+            ),
         )
 
 

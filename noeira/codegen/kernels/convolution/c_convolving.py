@@ -38,6 +38,9 @@ class CConvolving(CAnchor):
     def scratch(self, body: Body, cut: ConvolutionCut) -> tuple[Room, ...]:
         return cut.rooms()
 
+    def algorithm(self, body: Body, cut: ConvolutionCut) -> str:
+        return cut.algorithm
+
     def read(self, body: Body, stages: tuple[Stage, ...], machine: ISA) -> ConvolutionCut:
         return read(*self.given(body, machine), stages)
 

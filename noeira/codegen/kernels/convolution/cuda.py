@@ -55,6 +55,9 @@ class CudaConvolving(CudaAnchor):
             return cut.scratch
         return direct_scratch(convolved_of(body), cut, dtype_of(body))
 
+    def algorithm(self, body: Body, cut: Cut) -> str:
+        return cut.algorithm
+
     def view(self, body: Body, machine: Arch) -> Convolved | Direct:
         product, dtype = convolved_of(body), dtype_of(body)
         return Direct(product, dtype, machine.lanes(dtype)) if product.one_channel else product

@@ -21,6 +21,8 @@ from noeira.codegen.kernels.gemm.cuda_tiles import TileRows, Tiles
 class ConvolutionCut(CudaGemmCut):
     """A convolution in tiles; `gemm` is a `Convolved`."""
 
+    algorithm = "implicit GEMM"
+
     @property
     def product(self) -> Convolved:
         """The product."""

@@ -43,6 +43,8 @@ class DirectCut:
     total_grid: int = option(1, stage="total", name="grid")
     total_block: int = option(1, stage="total", name="block")
 
+    algorithm = "channel by channel"
+
 
 def direct_cut(p: Convolved, machine: Arch) -> DirectCut:
     """The cut by rule: as many pieces of long sums as give all multiprocessors something to do."""

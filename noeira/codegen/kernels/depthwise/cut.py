@@ -57,7 +57,7 @@ class DepthwiseCut:
     options: DepthwiseOptions
     headed: bool = False
 
-    template = "depthwise"
+    template, algorithm = "depthwise", "channel by channel"
 
     @property
     def summed(self) -> bool:

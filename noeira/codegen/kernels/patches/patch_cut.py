@@ -37,7 +37,7 @@ class PatchCut:
     product: PatchProduct
     options: PatchOptions
 
-    template = "patches"
+    template, algorithm = "patches", "direct"
 
     def stages(self) -> tuple[Stage, ...]:
         """The stages as they stand in a plan."""

@@ -34,6 +34,17 @@ class WalkCut:
         return self.patches.walk.number
 
     @property
+    def formula(self) -> str:
+        """What it is, of a group, in the words of matrices."""
+        product = self.product
+        rows, steps = product.rows_of(self.patches), product.steps_of(self.patches)
+        of = f"patches of {product.image}"
+        left = f"transpose({of} [{steps}, {rows}])" if product.turned else f"{of} [{rows}, {steps}]"
+        groups = f", in each of {product.groups} groups" if product.groups > 1 else ""
+        right = f"{product.factor} [{steps}, {product.columns}]"
+        return f"[{rows}, {product.columns}] = {left} @ {right}{groups}"
+
+    @property
     def empty(self) -> bool:
         """Whether no tap meets its places: sums of nothing."""
         return not self.patches.runs

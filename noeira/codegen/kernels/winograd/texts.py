@@ -18,6 +18,12 @@ class Texts:
 
     work: Work
 
+    @property
+    def algorithm(self) -> str:
+        """What it is called, by the results of a tile and the taps."""
+        tile = self.work.tile
+        return f"Winograd F({tile}x{tile}, {TAPS}x{TAPS})"
+
     def transform(self, name: str) -> Transform:
         """One of the transforms (see `transform`)."""
         return transform(name, self.work.tile, self.work.dtype)
