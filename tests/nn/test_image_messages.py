@@ -16,6 +16,7 @@ from noeira.nn import (
     BatchNorm1D,
     BatchNorm2D,
     Concat,
+    Conv1D,
     Conv2D,
     Conv2DBatchNormReLU,
     Conv2DReLU,
@@ -23,8 +24,10 @@ from noeira.nn import (
     Flatten,
     Fused,
     Graph,
+    GroupNorm,
     InputSlot,
     Linear,
+    MaxPool1D,
     MaxPool2D,
     Node,
     Parallel,
@@ -43,6 +46,7 @@ from noeira.nn import (
 HALVED = Sequential[MaxPool2D[2], Upsample2x]
 LAST = Conv2D.of(3, 8, 3, axes="nhwc")
 CONV = Conv2D.of(3, 8, 3, padding=1)
+NORM = BatchNorm1D.of(4, momentum=0.2)
 PIXELS = Standardize[(0.5,) * 3, (0.2,) * 3]
 X = InputSlot["x", (3, 32, 32)]
 ROW = np.ones((9, 3), np.float32), np.zeros(9, np.int32)
@@ -99,6 +103,28 @@ ROWS: list[tuple[str, Callable[[], Any], str]] = [
         "turned-array",
         lambda: run(CONV, np.ones((2, 8, 8, 3), np.float32)),
         "x has shape (2, 8, 8, 3), it must be (N, 3, 8, 8): write x.transpose(0, 3, 1, 2)",
+    ),
+    # Another number of axes.
+    (
+        "sequences",
+        lambda: Sequential[Conv1D[3, 4, 3], BatchNorm1D[4]],
+        "Change BatchNorm1D[4] to BatchNorm1D.of(4, axes='ncl').",
+    ),
+    (
+        "sequences-graph",
+        lambda: Graph[InputSlot["x"], Node["a", Conv1D[3, 4, 3], "x"], Node["b", NORM, "a"]],
+        "\n\n  Change BatchNorm1D.of(4, momentum=0.2) to BatchNorm1D.of(4, momentum=0.2, axes='ncl').",
+    ),
+    ("fewer-axes", lambda: Sequential[LAST, BatchNorm1D[8]], "BatchNorm2D.of(8, axes='nhwc')."),
+    (
+        "fewer-axes-pool",
+        lambda: Sequential[CONV, MaxPool1D[2]],
+        "gives (8, H, W)\n\n  Change MaxPool1D[2] to MaxPool2D[2].",
+    ),
+    (
+        "fewer-axes-group",
+        lambda: Sequential[Conv1D[3, 4, 3], GroupNorm[2, 4]],
+        "\n\n  Change GroupNorm[2, 4] to GroupNorm.of(2, 4, axes='ncl').",
     ),
     # Images where rows go.
     (

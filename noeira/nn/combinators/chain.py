@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from noeira.errors import CompositionError
 from noeira.nn.combinators.container import Container, Wrapper, unary
 from noeira.nn.core.expression import subtract
-from noeira.nn.core.image_axes import CHANGING, image_axes
+from noeira.nn.core.image_axes import CHANGING, image_axes, reordered
 from noeira.nn.core.messages import change, sentence, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.signature import Pattern, Signature
@@ -85,6 +85,8 @@ def advice(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
         first = fits(owner, [right, *layers[: found.index]])
         moved = f" Put {right!r} in front of {layers[0]!r}." if first else ""
         return f"\n\n  They differ in what their elements are.{moved}"
+    if found.axis is None and (said := other_axes(owner, layers[: found.index], right)):
+        return said
     if said := flattened(owner, layers, found):
         return said
     if found.axis is None:
@@ -114,16 +116,25 @@ def one_order(owner: str, layers: Sequence[type[Module]], found: Break) -> str:
     """What to change where one layer has the channels of images first and the next one last."""
     *before, left, right = layers[: found.index + 1]
     given, taken = found.misfit.orders or ("", "")
+    if len(given) != len(taken) and (said := other_axes(owner, [*before, left], right)):
+        return said
     alternatives = (
         (right, right.varied("AXES", given), lambda new: [*before, left, new]),
         (left, left.varied("AXES", taken), lambda new: [*before, new, right]),
     )
     good = [(repr(a), repr(b)) for a, b, chain in alternatives if b and fits(owner, chain(b))]
-    between = f"ut {CHANGING[taken]} between them." if taken in CHANGING else ""
+    turned = taken in CHANGING and given in CHANGING
+    between = f"ut {CHANGING[taken]} between them." if turned else ""
     advice = change(*good)
     if not advice or not between:
         return advice or (between and f"\n\n  P{between}")
     return f"{advice[:-1]}, or p{between}"
+
+
+def other_axes(owner: str, before: Sequence[type[Module]], right: type[Module]) -> str:
+    """What to write in place of a layer that is of another number of axes."""
+    good = [other for other in reordered(right) if fits(owner, [*before, other])]
+    return change((repr(right), repr(good[0]))) if good else ""
 
 
 def flattened(owner: str, layers: Sequence[type[Module]], found: Break) -> str:

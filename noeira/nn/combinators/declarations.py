@@ -200,6 +200,16 @@ def text(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
+def part_text(one: Declaration) -> str:
+    """What of a declaration is to be changed."""
+    return repr(one.module) if isinstance(one, Node) else repr(one)
+
+
+def quoted(names: Any) -> str:
+    """Names as they are written."""
+    return " and ".join(map(text, names)) or "none"
+
+
 class DeclarationsSlot(ModulesSlot):
     """Declarations of a graph, one or more. or_modules: or else module types, as of a chain."""
 

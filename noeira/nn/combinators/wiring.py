@@ -20,8 +20,11 @@ from noeira.nn.combinators.declarations import (
     InputSlot,
     Node,
     Output,
+    part_text,
+    quoted,
     text,
 )
+from noeira.nn.core.image_axes import reordered
 from noeira.nn.core.messages import change, sentence, underlined
 from noeira.nn.core.module import Module
 from noeira.nn.core.scope import Scope
@@ -161,13 +164,14 @@ class Wiring:
             return sentence(found.because)
         if found.gives.dtype != found.takes.dtype:
             return "\n\n  They differ in what their elements are."
+        good = [
+            (part_text(old), part_text(new))
+            for old, new in self.changes(found)
+            if fits(self.owner, [new if one is old else one for one in self.shown])
+        ]
         if found.axis is None and not orders:
-            return "\n\n  They differ in the number of axes."
-        good = list[tuple[str, str]]()
-        for old, new in self.changes(found):
-            if fits(self.owner, [new if one is old else one for one in self.shown]):
-                good.append((part_text(old), part_text(new)))
-        return change(*good) or "\n\n  Change one of them."
+            return change(*good[:1]) or "\n\n  They differ in the number of axes."
+        return change(*dict.fromkeys(good)) or "\n\n  Change one of them."
 
     def changes(self, found: Mismatch) -> Iterator[tuple[Declaration, Declaration]]:
         """Declarations, and what they could be instead."""
@@ -180,6 +184,7 @@ class Wiring:
                 if module:
                     yield one, replace(one, module=module)
         if found.axis is None:
+            yield from ((reader, replace(reader, module=one)) for one in reordered(reader.module))
             return
         has, wants = found.gives.axes[found.axis], found.takes.axes[found.axis]
         if isinstance(has, int) and found.index == 0:
@@ -376,16 +381,6 @@ def name_of(reference: str) -> str:
     found = REFERENCE.fullmatch(reference)
     assert found is not None
     return found[1]
-
-
-def part_text(one: Declaration) -> str:
-    """What of a declaration is to be changed."""
-    return repr(one.module) if isinstance(one, Node) else repr(one)
-
-
-def quoted(names: Any) -> str:
-    """Names as they are written."""
-    return " and ".join(map(text, names)) or "none"
 
 
 def least(solver: Solver, limits: Sequence[Any]) -> Any:
