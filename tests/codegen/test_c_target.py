@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from c_sweep import CKernels
-from sweep import sample_case
+from c_sweep import CKernels, compiler_or_skip, for_isa
+from sweep import assert_agrees, sample_case
 
 from noeira.codegen.c.isa import AVX2, AVX512, ISA, NEON, PLAIN
 from noeira.codegen.c.target import CTarget
@@ -80,6 +80,17 @@ def test_edited_cut_gives_the_same_bits() -> None:
     results = [library.run(each, arrays, (2, False))[0].tobytes() for each in cases]
     assert set(results) == {results[0]}
     assert np.isfinite(np.frombuffer(results[0], "f4")).all()
+
+
+def test_parts_of_portable_vectors_touch_no_memory_beyond_them() -> None:
+    """Memory behind each operand cannot be read, and gcc knows how many lanes a part has."""
+    target = CTarget(PLAIN)
+    samples = [Sample((Draw(f32(16 + part)), Draw(f32(1)))) for part in (1, 2, 3)]
+    cases = [sample_case(op("multiply"), sample) for sample in samples]
+    library = CKernels.of(target, cases).built(for_isa(compiler_or_skip(), PLAIN))
+    for case in cases:
+        arrays = case.arrays()
+        assert_agrees(case, library.run(case, arrays), arrays)
 
 
 @pytest.mark.parametrize(
