@@ -18,7 +18,7 @@ from noeira.ir.text.dump import Dump, parse_dump
 from noeira.ir.types import TensorType
 from noeira.ir.verify import verify, verify_orders
 from noeira.job import job_of
-from noeira.nn import MSE, SGD, Conv2D, ReLU, Residual, Sequential
+from noeira.nn import MSE, SGD, Conv2D, GradGate, ReLU, Residual, Sequential, StopGrad
 from noeira.passes.base import Pass
 from noeira.passes.order import Order
 from noeira.passes.vjp import Vjp
@@ -56,6 +56,15 @@ def test_without_it_each_op_about_images_has_its_own():
     found = reorders(run(step(), Order(channels_last=False)))
     assert "%0.convolution rows" in found and "%1.relu nhwc" in found
     assert len(found) > len(reorders(run(step(), Order())))
+
+
+def test_gates_pass_images_on_as_they_lie():
+    gated = Sequential[Conv2D[3, 4, 1], StopGrad, GradGate, Conv2D[4, 2, 1]]
+    assert reorders(run(step(gated), Order())) == [
+        "%x nhwc",
+        "%3.convolution rows",
+        "%target nhwc",
+    ]
 
 
 @pytest.mark.parametrize("way", [Order(), Order(channels_last=False)])

@@ -22,7 +22,20 @@ if TYPE_CHECKING:
 FLAG = TensorType("bool", ())
 
 
-class StopGradient(Op):
+class Passing(Op):
+    """The parent of views of x as it lies, in whatever order."""
+
+    def storage(self, attrs: Any, operands: Types) -> Inside:
+        return Inside()
+
+    def orders(self, attrs: Any, operands: Types, results: Types) -> tuple[str, ...]:
+        return (operands[0].order,)
+
+    def kernel_orders(self, attrs: Any, operands: Types) -> tuple[str | None, ...]:
+        return (None, *("" for _ in operands[1:]))
+
+
+class StopGradient(Passing):
     """x; nothing flows back into it. A view."""
 
     name, operands = "stop_gradient", ("x",)
@@ -32,9 +45,6 @@ class StopGradient(Op):
 
     def reference(self, attrs: Any, x: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x,)
-
-    def storage(self, attrs: Any, operands: Types) -> Inside:
-        return Inside()
 
     def result_limits(self, attrs: Any, operands: Types, limits: Limits) -> Limits:
         return limits
@@ -46,7 +56,7 @@ class StopGradient(Op):
         return (Sample((Draw(f32(3, 5)),), {}, ()),)
 
 
-class GradientGate(Op):
+class GradientGate(Passing):
     """x, whose cotangent is that of the result where `open` is true, else 0. A view. x [*], open
     bool[] -> [*]
     """
@@ -60,9 +70,6 @@ class GradientGate(Op):
 
     def reference(self, attrs: Any, x: np.ndarray, open: np.ndarray) -> tuple[np.ndarray, ...]:
         return (x,)
-
-    def storage(self, attrs: Any, operands: Types) -> Inside:
-        return Inside()
 
     def vjp(self, attrs: Any, back: Backward) -> dict[str, Value]:
         return {"x": back.emit("where_open", back.cotangent, back.inputs[1])}
