@@ -233,12 +233,12 @@ def apart(cls: type[Fused]) -> str:
     """The same modules one after the other, as many of them fused as can be, or as a graph."""
     if wiring := cls.wiring():
         return f"Graph[{', '.join(map(repr, (*wiring.slots, *cls.LAYERS)))}]"
-    kernels = list[tuple[type[Module], ...]]()
-    for part in cls.parts():
-        together = (*kernels[-1], part) if kernels else ()
-        if together and not refused(made_type(Fused, (together,))):
-            kernels[-1] = together
+    first, *others = cls.parts()
+    kernels = [[first]]
+    for part in others:
+        if refused(made_type(Fused, ((*kernels[-1], part),))):
+            kernels.append([part])
         else:
-            kernels.append((part,))
-    shown = (repr(Fused.make((k,)) if len(k) > 1 else k[0]) for k in kernels)
+            kernels[-1].append(part)
+    shown = (repr(Fused.make((tuple(k),)) if len(k) > 1 else k[0]) for k in kernels)
     return f"Sequential[{', '.join(shown)}]"

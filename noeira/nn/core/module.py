@@ -238,7 +238,7 @@ class Module(Instance, metaclass=ModuleType):
             given = ", ".join("?" if p is None else str(p.written()) for p in inputs)
             takes = f"{cls!r} takes {listed(cls.shapes().inputs)}, not {given}"
             also = flattening(cls.shapes().inputs, inputs) or turning(cls.shapes(), inputs)
-            return ShapeError(takes + cls.why(misfit) + also)
+            return ShapeError(takes + (cls.why(misfit) or also))
         given = ", ".join("?" if p is None else str(p.written()) for p in outputs)
         return ShapeError(f"{cls!r} gives {listed(cls.shapes().outputs)}, never {given}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -70,21 +71,19 @@ def unmet(left: Axis, right: Axis, lengths: Mapping[str, Axis]) -> str:
     """What is said of an equation that these lengths do not fulfil, and which near them would."""
     if bare_name(right):
         left, right = right, left
-    shown = Pattern((*map(variable, lengths), left, right))
-    *own, one, other = (text(a) for a in Signature((shown,), ()).tidy().inputs[0].axes)
-    values = [
-        f"{name} = {text(length)}" for name, length in zip(own, lengths.values(), strict=True)
-    ]
-    said = f"{one} must be {other}, which it is not for {', '.join(values)}"
+    every = Pattern((*map(variable, lengths), *lengths.values(), left, right))
+    *shown, one, other = map(text, Signature((every,), ()).tidy().inputs[0].axes)
+    values = zip(shown[: len(lengths)], shown[len(lengths) :], strict=True)
+    said = f"{one} must be {other}, which it is not for {', '.join(map(' = '.join, values))}"
     if len(lengths) > 1:
         return said
     ((name, length),) = lengths.items()
-    near = [
-        next((new for new in ways if substitute(subtract(left, right), {name: new}) == 0), None)
-        for ways in (range(length - 1, max(length - NEAR, 0), -1), range(length + 1, length + NEAR))
-        if isinstance(length, int)
-    ]
-    return said + (f", but for {good}" if (good := " and ".join(str(n) for n in near if n)) else "")
+    near = list[str]()
+    if isinstance(length, int):
+        for ways in (range(length - 1, max(length - NEAR, 0), -1), range(length, length + NEAR)):
+            good = (n for n in ways if substitute(subtract(left, right), {name: n}) == 0)
+            near += map(str, itertools.islice(good, 1))
+    return f"{said}, but for {' and '.join(near)}" if near else said
 
 
 @dataclass
