@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from noeira.errors import VerifyError
 from noeira.ir.plan import Stage
+from noeira.ir.text.lexer import literal
 
 CutLike = TypeVar("CutLike")
 # Whole numbers become literals of kernels, which reckon with `int` and `long`.
@@ -157,7 +158,7 @@ def check_derived(stage: Stage, wanted: dict[str, Any], free: Sequence[str]) -> 
         if name not in free and name not in wanted:
             raise VerifyError(unknown_option(stage, name, [*wanted, *free]))
         if name not in free and (value != wanted[name] or type(value) is not type(wanted[name])):
-            raise VerifyError(f"{stage}: {name} must be {wanted[name]} here")
+            raise VerifyError(f"{stage}: {name} must be {literal(wanted[name])} here")
     for name in wanted:
         if name not in free and name not in given:
             raise VerifyError(f"{stage}: {name} is missing, it must be {wanted[name]}")

@@ -32,10 +32,7 @@ def in_orders(graph: ComputeGraph, by: str, last: bool = True) -> ComputeGraph:
         work.place(node)
     with work.builder.at(Origin(ROOT, "output", by)):
         outputs = tuple(work.wanted(work.current(value), "") for value in graph.outputs)
-        updates = tuple(
-            replace(u, new=work.wanted(work.current(u.new), u.state.type.order))
-            for u in graph.updates
-        )
+        updates = tuple(replace(u, new=work.wanted(work.current(u.new), "")) for u in graph.updates)
     nodes = tuple(work.builder.nodes)
     if nodes == graph.nodes:
         return graph

@@ -247,6 +247,7 @@ def test_cuts_fit_the_machine(isa: ISA) -> None:
         ("convolution_weight", {"bands": 9}, "bands must be a whole number of at most 1"),
         ("convolution_weight", {"parts": 2}, "tiles are those of a part: give both, or neither"),
         ("convolution", {"tile": 3}, "tile must be a power of two from 2 to 4"),
+        ("convolution", {"split": False}, "winograd has no option split; it has none"),
     ],
 )
 def test_edited_cuts_are_refused(name: str, edit: dict[str, Any], message: str) -> None:
