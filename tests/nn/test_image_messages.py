@@ -113,7 +113,8 @@ ROWS: list[tuple[str, Callable[[], Any], str]] = [
     (
         "sequences-graph",
         lambda: Graph[InputSlot["x"], Node["a", Conv1D[3, 4, 3], "x"], Node["b", NORM, "a"]],
-        "\n\n  Change BatchNorm1D.of(4, momentum=0.2) to BatchNorm1D.of(4, momentum=0.2, axes='ncl').",
+        "\n\n  Change BatchNorm1D.of(4, momentum=0.2) to "
+        "BatchNorm1D.of(4, momentum=0.2, axes='ncl').",
     ),
     ("fewer-axes", lambda: Sequential[LAST, BatchNorm1D[8]], "BatchNorm2D.of(8, axes='nhwc')."),
     (
