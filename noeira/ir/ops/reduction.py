@@ -79,9 +79,9 @@ class Sum(Op):
     def batches(self, attrs: SumAttrs, x: TensorType) -> tuple[int, int, int]:
         """x as batches of rows by columns: what comes before the axes, they themselves, the rest.
 
-        Without a row to add there is one batch of one row.
+        Axes of length 1 may lie anywhere. Without a row to add there is one batch of one row.
         """
-        axes = summed_axes(attrs.axes, x)
+        axes = [axis for axis in summed_axes(attrs.axes, x) if x.shape[axis] != 1]
         first, last = (axes[0], axes[-1] + 1) if axes else (0, 0)
         outer, rows = math.prod(x.shape[:first]), math.prod(x.shape[first:last])
         return (1, 1, x.size) if rows == 1 else (outer, rows, math.prod(x.shape[last:]))
@@ -113,6 +113,7 @@ class Sum(Op):
             *((shape, (-1,)) for shape in ((7, 16), (100, 33), (2, 65, 127))),
             *(((4, 9, 17), (1,)), ((3, 5, 2, 33), (1, 2)), ((65, 2, 7), (-2,))),
             *(((5, 6, 7), (1, 2)), ((4, 1, 9, 1, 5), (0, 2)), ((4, 1, 9), (1,))),
+            ((3, 7, 1, 1), (0, 2, 3)),
         ]
         plain = (drawn(shape, attrs={"axes": axes}) for shape, axes in cases)
         scaled = (((33, 17), ()), ((30, 31), (0,)), ((17, 41), (1,)), ((3, 40, 10), (1,)))
