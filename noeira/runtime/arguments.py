@@ -228,7 +228,7 @@ def converted(name: str, short: str, array: np.ndarray, dtype: str) -> np.ndarra
     row, integers = DTYPES[dtype], dtype in INDICES
     if (integers and array.dtype.kind in "iu") or dtype_name(array.dtype) == dtype:
         return array
-    if integers and dtype == "u8":
+    if dtype == "u8" and array.ndim > 2:
         raise DtypeError(
             f"{name} is {array.dtype.name}; it must be integers, pixels from 0 to 255: give them "
             "as data with raw=True are, or leave out Standardize, which makes floats of them"

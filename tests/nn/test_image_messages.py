@@ -120,7 +120,7 @@ ROWS: list[tuple[str, Callable[[], Any], str]] = [
     (
         "fewer-axes-pool",
         lambda: Sequential[CONV, MaxPool1D[2]],
-        "gives (8, H, W)\n\n  Change MaxPool1D[2] to MaxPool2D[2].",
+        "takes (C, L): ncl, not nchw\n\n  Change MaxPool1D[2] to MaxPool2D[2].",
     ),
     (
         "fewer-axes-group",
@@ -195,7 +195,7 @@ ROWS: list[tuple[str, Callable[[], Any], str]] = [
         "fused",
         lambda: Fused[Conv2D[3, 16, 3], ReLU, MaxPool2D[2]],
         "max_pool after relu gains nothing: it reads from memory what relu stores\n\n"
-        "  Write Sequential[Conv2DReLU[3, 16, 3], MaxPool2D[2]], one kernel each.",
+        "  Write Sequential[Conv2DReLU[3, 16, 3], MaxPool2D[2]] for one kernel each.",
     ),
     # Windows, strides, groups and paddings.
     ("window", lambda: Conv2D[3, 8, 7].gives((3, 5, 5)), f"spans 7 cells of an axis{SMALL}"),

@@ -329,7 +329,7 @@ def test_what_cannot_be_one_kernel_is_known_at_import():
         Fused[Linear[3, 4], Linear[4, 5]]
     assert re.fullmatch(
         r"Fused\[Linear\[3, 4\], Linear\[4, 5\]\] cannot be one kernel: .*linear.*\n\n"
-        r"  Write Sequential\[Linear\[3, 4\], Linear\[4, 5\]\], one kernel each\.",
+        r"  Write Sequential\[Linear\[3, 4\], Linear\[4, 5\]\] for one kernel each\.",
         str(found.value),
     )
     with pytest.raises(FusionError, match="cannot be one kernel"):

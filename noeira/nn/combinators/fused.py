@@ -123,7 +123,7 @@ class Fused(Chain):
             return
         if reason := refused(cls):
             raise FusionError(
-                f"{cls!r} cannot be one kernel{reason}\n\n  Write {apart(cls)}, one kernel each."
+                f"{cls!r} cannot be one kernel{reason}\n\n  Write {apart(cls)} for one kernel each."
             )
         ONE_KERNEL.add(kinds)
 
