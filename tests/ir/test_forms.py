@@ -219,7 +219,7 @@ def test_fused_types_are_refused_when_they_are_made(parts: Any, reason: str, ins
     message = str(caught.value)
     assert "cannot be one kernel" in message
     assert reason in message
-    assert f"Write {instead} for one kernel each" in message
+    assert f"Write {instead}, one kernel each." in message
 
 
 def test_fused_types_that_are_made():
