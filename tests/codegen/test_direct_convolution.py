@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from c_sweep import CKernels, compiler_or_skip, for_isa
 from convolution_cases import NAMES, Shape, check
 from needs import needs_compiler
 from sweep import Case
 from vector_units import runnable
 
 import noeira
-from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS
+from noeira.codegen.c.isa import AVX2, AVX512, ISA, ISAS, PLAIN
 from noeira.codegen.c.target import CTarget
 from noeira.codegen.kernels.patches.patch_cut import PatchCut
 from noeira.codegen.kernels.patches.product import bundled
@@ -72,13 +73,17 @@ LARGE = (
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
-def test_every_class_of_shapes(isa: ISA, dtype: str) -> None:
+def test_every_class_of_shapes(isa: ISA, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     full = isa is runnable()[0] and dtype == "f32"
     pairs = list(product(SHAPES, NAMES))[:: 1 if full else 2]
     cases = [
         shape.case(name, dtype, tail=number % 2 == 0) for number, (shape, name) in enumerate(pairs)
     ]
-    check(cases, isa, full=full)
+    choices = list[Choice]()
+    for (shape, _), case in zip(pairs, cases, strict=True):
+        monkeypatch.setenv("NOEIRA_CONV", "direct" if shape.groups == 1 else "auto")
+        choices.append(CTarget(isa).choose(case.node))
+    check(cases, isa, choices, full=full)
 
 
 def cuts(shape: Shape, name: str, isa: ISA) -> Iterator[tuple[Stage, ...]]:
@@ -94,6 +99,8 @@ def cuts(shape: Shape, name: str, isa: ISA) -> Iterator[tuple[Stage, ...]]:
         {"depth": 7, "tile": 5, "block": 1, "slots": 3},
         {"pack": True, "block": 2},
         {"pack": False, "split": True},
+        {"bundle": 1, "pack": True},
+        {"bundle": 3, "pack": True},
     )
     for edit in edits:
         yield replace(made, options=replace(made.options, **edit)).stages()
@@ -103,7 +110,7 @@ def cuts(shape: Shape, name: str, isa: ISA) -> Iterator[tuple[Stage, ...]]:
 def test_every_cut() -> None:
     isa = runnable()[0]
     cases, choices, target = list[Case](), list[Choice](), CTarget(isa)
-    for shape, name in product((SHAPES[i] for i in (1, 3, 5, 9, 10, 17)), NAMES):
+    for shape, name in product((SHAPES[i] for i in (1, 3, 5, 10, 11, 17)), NAMES):
         for stages in cuts(shape, name, isa):
             case = shape.case(name, "f32", tail=len(choices) % 2 == 0)
             body = body_of(case.node)
@@ -186,6 +193,15 @@ def test_a_setting_says_which_algorithm(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_groups_are_taken_together_where_they_fill_a_vector() -> None:
     assert [bundled(*given) for given in ((32, 4, 16), (6, 3, 16), (2, 9, 16))] == [4, 3, 1]
+
+
+@needs_compiler
+def test_a_nan_stays_in_its_group_where_that_is_asked_for() -> None:
+    case = SHAPES[11].case("convolution", "f32", False)
+    made, arrays = CKernels.of(CTarget(PLAIN), [case]), case.arrays()
+    arrays[0][0, 2, 3, 5] = np.nan
+    (y,) = made.built(for_isa(compiler_or_skip(), PLAIN)).run(case, arrays)
+    assert np.isnan(y[0, 2, 3, 10:]).all() and not np.isnan(y[..., :10]).any()
 
 
 def cut_of(shape: Shape, name: str) -> PatchCut:

@@ -36,7 +36,7 @@ def choose(
     side = SIDES.get(config.CONV.read())
     if side is not None and pays(geometry, dtype):
         return winograd.choose(role, geometry, dtype, isa, side)
-    return direct.choose(role, geometry, dtype, isa, headed)
+    return direct.choose(role, geometry, dtype, isa, headed, apart=side is None)
 
 
 def read(

@@ -16,7 +16,7 @@ class PatchOptions:
     whose part of the matrix of patches is copied at a time; parts: into which panels are divided,
     for threads to share; slots: into which blocks of steps are divided for that, whose sums are
     then added in a stage `total`; pack: whether the other factor is first copied panel by panel, in
-    a stage `pack`; split: whether threads share the work.
+    a stage `pack`; split: whether threads share the work; bundle: groups that are one product.
     """
 
     tile: int = option(stage=STAGE)
@@ -27,3 +27,4 @@ class PatchOptions:
     slots: int = option(1, stage=STAGE)
     pack: bool = option(False, stage=STAGE)
     split: bool = option(False, stage=STAGE)
+    bundle: int = option(1, stage=STAGE)

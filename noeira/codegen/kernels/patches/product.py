@@ -22,8 +22,8 @@ class PatchProduct:
     columns].
 
     Groups of few columns are taken together as one product, a `bundle` of them filling a vector:
-    the factor then has zeros where a column is of another group than a step, or, where patches are
-    turned, what is made there is left out of the result.
+    the factor then has zeros where a column is of another group than a step, so that a NaN of a
+    group goes to all; or, where patches are turned, what is made there is left out of the result.
 
     image, factor: the operands, by name. groups: bundles; own, columns: channels of one in the
     image, and of its product. rows: of the result. row: elements of a row of the other factor as it
@@ -147,18 +147,21 @@ class PatchProduct:
 
 
 def bundled(groups: int, columns: int, lanes: int) -> int:
-    """How many groups of so many columns are taken together."""
-    return next(
-        n for n in range(groups, 0, -1) if groups % n == 0 and (n * columns <= lanes or n == 1)
-    )
+    """How many groups of so many columns may be taken together, at most."""
+    return max(n for n in range(1, groups + 1) if bundles(n, groups, columns, lanes))
+
+
+def bundles(bundle: int, groups: int, columns: int, lanes: int) -> bool:
+    """Whether so many groups of so many columns may be taken together."""
+    return groups % bundle == 0 and (bundle * columns <= lanes or bundle == 1)
 
 
 def product_of(
-    role: str, g: Geometry, dtype: str, lanes: int, headed: bool = False
+    role: str, g: Geometry, dtype: str, lanes: int, headed: bool = False, bundle: int = 1
 ) -> PatchProduct:
     """The product that one of the three ops is: `convolution`, y of x and the weight;
     `transposed_convolution`, the cotangent of x of that of y and the weight; `convolution_weight`,
-    the cotangent of the weight of x and that of y.
+    the cotangent of the weight of x and that of y. bundle: groups that are taken together.
     """
     rows = {
         "convolution": g.batch * g.pixels,
@@ -174,7 +177,6 @@ def product_of(
     crossed = image == "d"
     if crossed:
         own, columns = columns, own
-    bundle = bundled(g.groups, columns, lanes)
     return PatchProduct(
         image,
         factor,

@@ -10,7 +10,7 @@ from noeira.codegen.kernels.gemm.c_rule import SHARED_FLOPS, tilings_by_cost
 from noeira.codegen.kernels.gemm.product import Gemm
 from noeira.codegen.kernels.patches.options import STAGE, PatchOptions
 from noeira.codegen.kernels.patches.patch_cut import PatchCut
-from noeira.codegen.kernels.patches.product import PatchProduct, product_of
+from noeira.codegen.kernels.patches.product import PatchProduct, bundled, bundles, product_of
 from noeira.codegen.rows import pieces_of
 from noeira.errors import VerifyError
 from noeira.ir.geometry import Geometry
@@ -40,9 +40,22 @@ OWN_BYTES = 1 << 21
 TILE_VECTORS = 64
 
 
-def choose(role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = False) -> PatchCut:
-    """The cut for one of the three ops; headed: whether the image is made by a head."""
-    product = product_of(role, geometry, dtype, isa.lanes(dtype), headed)
+def choose(
+    role: str,
+    geometry: Geometry,
+    dtype: str,
+    isa: ISA,
+    headed: bool = False,
+    apart: bool = False,
+) -> PatchCut:
+    """The cut for one of the three ops; headed: whether the image is made by a head; apart: whether
+    no number of a group may be multiplied by zeros for another.
+    """
+    lanes = isa.lanes(dtype)
+    product = product_of(role, geometry, dtype, lanes, headed)
+    if product.turned or not apart:
+        bundle = bundled(product.groups, product.columns, lanes)
+        product = product_of(role, geometry, dtype, lanes, headed, bundle)
     tile, vectors = tile_of(product, isa)
     if product.turned:
         depth = min(PLACES, product.most_steps)
@@ -57,6 +70,7 @@ def choose(role: str, geometry: Geometry, dtype: str, isa: ISA, headed: bool = F
         depth=depth,
         pack=packs(product, vectors),
         split=product.flops >= SHARED_FLOPS,
+        bundle=product.bundle,
     )
     return fitting(shared(with_block(PatchCut(product, options))))
 
@@ -130,8 +144,16 @@ def read(
     stages: tuple[Stage, ...],
 ) -> PatchCut:
     """The cut that stages describe. Raises VerifyError if they do not fit the shape."""
-    product = product_of(role, geometry, dtype, isa.lanes(dtype), headed)
-    cut = PatchCut(product, read_cut(PatchOptions, stages))
+    options, lanes = read_cut(PatchOptions, stages), isa.lanes(dtype)
+    product = product_of(role, geometry, dtype, lanes, headed)
+    if not bundles(options.bundle, product.groups, product.columns, lanes):
+        most = bundled(product.groups, product.columns, lanes)
+        raise VerifyError(
+            f"{STAGE}: bundle must divide {product.groups} groups and be at most {most}, since the "
+            f"{product.columns} columns of each have to have room in a vector of {lanes}"
+        )
+    product = product_of(role, geometry, dtype, lanes, headed, options.bundle)
+    cut = PatchCut(product, options)
     check(product, cut)
     check_stages(PatchOptions, stages, cut.stages())
     return cut
