@@ -63,7 +63,7 @@ class CIFAR10(Images):
     )
     mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
-    def __init__(self, raw: bool = False) -> None:
+    def __init__(self, *, raw: bool = False) -> None:
         self.source = find_source()
         train, test = (raw_split(*part, SHAPE) for part in read(self.source))
         if not raw:

@@ -43,7 +43,7 @@ class FashionMNIST(Images):
     )
     mean, std = (0.2860,), (0.3530,)
 
-    def __init__(self, flat: bool = False, raw: bool = False) -> None:
+    def __init__(self, *, flat: bool = False, raw: bool = False) -> None:
         try:
             folder = find(FILES)
         except MissingData as error:

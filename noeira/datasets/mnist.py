@@ -48,7 +48,7 @@ class MNIST(Images):
     classes = tuple("0123456789")
     mean, std = (0.1307,), (0.3081,)
 
-    def __init__(self, flat: bool = True, raw: bool = False) -> None:
+    def __init__(self, *, flat: bool = True, raw: bool = False) -> None:
         shape = (784,) if flat else (1, 28, 28)
         try:
             folder = find(FILES)

@@ -18,6 +18,7 @@ from timing import seconds_of_children
 from noeira.__main__ import main
 from noeira.commands import COMMANDS
 from noeira.commands.support import assembly
+from noeira.commands.support.usage import sample_shapes
 from noeira.ir.text.dump import parse_dump
 from noeira.runtime.c.compiler import find_compiler
 
@@ -318,3 +319,8 @@ def test_the_other_commands_are_there(call: Callable[..., str]):
     assert "programs" in shown and "facts for a quick start" in shown
     found = python("--version")
     assert re.fullmatch(r"noeira \d+\.\d+\.\d+\S*\n", found.stdout)
+
+
+def test_shapes_of_samples_may_be_written_as_in_python() -> None:
+    assert sample_shapes("3,32,32") == sample_shapes("(3, 32, 32)") == (3, 32, 32)
+    assert sample_shapes("(3,); 4, 5") == ((3,), (4, 5))

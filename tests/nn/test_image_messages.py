@@ -243,3 +243,10 @@ def test_what_was_advised_fits() -> None:
     assert Sequential[CONV, Flatten, Linear[512, 10]].gives((3, 8, 8)) == (10,)
     strided = ProjectedResidual[Conv2D.of(8, 8, 3, 2, 1), Conv2D.of(8, 8, 1, stride=2)]
     assert strided.gives((8, 32, 32)) == (8, 16, 16)
+
+
+def test_no_example_of_a_sample_where_its_size_must_fit() -> None:
+    with pytest.raises(
+        NoeiraError, match=r"can be anything; give the shape of a sample, input=\(…"
+    ):
+        Sequential[MaxPool2D[2], Flatten, Linear[512, 10]].solve()

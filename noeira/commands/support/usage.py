@@ -95,6 +95,7 @@ def duration(text: str) -> float:
 
 
 def sample_shapes(text: str) -> tuple[Any, ...]:
-    """`3,32,32`, or several with `;` between them."""
-    shapes = [tuple(positive(axis) for axis in part.split(",")) for part in text.split(";")]
+    """`3,32,32`, or several with `;` between them; each may have the brackets of Python."""
+    parts = [part.strip(" (),") for part in text.split(";")]
+    shapes = [tuple(positive(axis) for axis in part.split(",")) for part in parts]
     return shapes[0] if len(shapes) == 1 else tuple(shapes)

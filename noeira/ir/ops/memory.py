@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from noeira.errors import DtypeError, ShapeError
+from noeira.errors import DtypeError, ShapeError, VerifyError
 from noeira.ir import graph
 from noeira.ir.checks import check_number
 from noeira.ir.cost import Cost
@@ -96,7 +96,10 @@ class Pack(Op):
         if attrs.orders and len(attrs.orders) != len(parts):
             raise ShapeError(f"pack: {len(parts)} operands in {len(attrs.orders)} orders")
         for part, order in zip(parts, attrs.orders or ("",) * len(parts), strict=True):
-            ordered(part, order)
+            try:
+                ordered(part, order)
+            except VerifyError as error:
+                raise ShapeError(f"pack: {error}") from None
         if attrs.offsets[0] < 0:
             raise ShapeError(f"pack: the offset {attrs.offsets[0]} is negative")
         ends = [o + p.size for o, p in zip(attrs.offsets, parts, strict=True)]

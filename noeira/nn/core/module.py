@@ -368,6 +368,8 @@ def turning(signature: Signature, given: Sequence[Pattern | None]) -> str:
 def advice_for_open(names: Sequence[str], found: Signature, sizes: Mapping[str, int]) -> str:
     """What to do about axes that stay open."""
     if any(name in p.open_names() for p in found.inputs for name in names):
+        if found.where:
+            return "give the shape of a sample, input=(…)"
         samples = [tuple(a if isinstance(a, int) else SIDE for a in p.axes) for p in found.inputs]
         example = samples[0] if len(samples) == 1 else tuple(samples)
         return f"give the shape of a sample, such as input={example}"
