@@ -147,7 +147,9 @@ def built(variant: Variant) -> tuple[tuple[Case, ...], Library]:
 
 
 @pytest.mark.parametrize(
-    "variant", [C, C_SPLIT, CUDA, pytest.param(CUDA_TURNS, marks=pytest.mark.slow)], ids=str
+    "variant",
+    [C, C_SPLIT, *(pytest.param(v, marks=pytest.mark.slow) for v in (CUDA, CUDA_TURNS))],
+    ids=str,
 )
 def test_an_option_is_refused_or_gives_the_same(variant: Variant) -> None:
     cases, library = built(variant)

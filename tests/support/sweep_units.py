@@ -76,7 +76,7 @@ class Variant:
 
 C = Variant("c", "chosen", {}, ("f32",))
 C_SPLIT = Variant("c", "split", C_SMALL)
-CUDA = Variant("cuda", "chosen", {}, ("f32",), stretched=True)
+CUDA = Variant("cuda", "chosen", {}, ("f32",), stretched=True, slow=True)
 CUDA_TURNS = Variant("cuda", "turns", CUDA_SMALL, without=OTHER_FLOATS, stretched=True)
 CUDA_LARGE_ROWS = Variant("cuda", "blocks", CUDA_BLOCKS, without=OTHER_FLOATS, stretched=True)
 # The same for other floats.
